@@ -1,0 +1,102 @@
+# deltop: build, test, demo. `make help` lists the targets.
+
+CC       ?= cc
+BUILD    ?= build
+CFLAGS   ?= -O2 -g
+# Hot loops (kernels/cpu) are compiled for the machine at hand; MARCH= builds a portable program.
+MARCH    ?= -march=native
+SAN      ?=
+PREFIX   ?= /usr/local
+PYTHON   ?= python3
+
+VERSION  := 0.1.0
+PKGS     := cairo libpng jansson libpcre2-8 libutf8proc
+PKG_C    := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
+BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
+            $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+KERNEL   := -O3 $(MARCH)
+LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) -llapacke -lopenblas -ldl -fopenmp -lm
+
+# *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
+ALL_SRC  := $(wildcard core/*.c core/*/*.c analyses/*.c cli/*.c cli/*/*.c bench/*.c)
+LIB_SRC  := $(filter-out cli/main.c,$(ALL_SRC))
+KER_SRC  := $(filter-out %.real.c,$(wildcard kernels/*.c kernels/cpu/*.c))
+REAL_SRC := $(wildcard kernels/cpu/*.real.c)
+OBJ      := $(LIB_SRC:%.c=$(BUILD)/%.o) $(KER_SRC:%.c=$(BUILD)/%.o) \
+            $(REAL_SRC:%.real.c=$(BUILD)/%.f32.o) $(REAL_SRC:%.real.c=$(BUILD)/%.f64.o)
+LIB      := $(BUILD)/libdeltop.a
+TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
+TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
+
+.PHONY: all demo test check help clean setup run-demo run-test tests format format-check
+.SECONDARY:
+
+all: deltop
+
+deltop: $(BUILD)/deltop
+	@cp $< $@
+	@scripts/found.sh
+
+$(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
+	$(CC) -o $@ $^ $(LIBS)
+
+$(LIB): $(OBJ)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/kernels/%.o: kernels/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $(KERNEL) -c -o $@ $<
+$(BUILD)/kernels/%.f32.o: kernels/%.real.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $(KERNEL) -DREAL_F32 -c -o $@ $<
+$(BUILD)/kernels/%.f64.o: kernels/%.real.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) $(KERNEL) -DREAL_F64 -c -o $@ $<
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE) -c -o $@ $<
+
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
+	$(CC) -o $@ $^ -lcmocka $(LIBS)
+
+tests: $(TESTS)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+
+setup: ## install the Debian packages that are missing
+	@scripts/setup.sh
+
+demo: ## set up, build, and run the main job on examples/
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory run-demo
+run-demo: deltop
+	@scripts/demo.sh
+
+test: ## set up, build and run the test suite
+	@scripts/setup.sh
+	@$(MAKE) --no-print-directory run-test
+run-test: deltop tests
+	@scripts/test.sh $(BUILD) $(TESTS)
+
+check: format-check ## formatting, tests, and the tests under address and undefined sanitizers
+	@$(MAKE) --no-print-directory run-test
+	@$(MAKE) --no-print-directory run-asan
+
+run-asan:
+	@$(MAKE) --no-print-directory BUILD=build-asan SAN=address,undefined CFLAGS='-O1 -g' \
+	    run-asan-tests
+run-asan-tests: $(BUILD)/deltop tests
+	@DELTOP=$(BUILD)/deltop scripts/test.sh $(BUILD) $(TESTS)
+
+format: ## clang-format -i on all sources
+	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu')
+format-check:
+	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h' '*.cu')
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16
+
+clean: ## remove what was built
+	rm -rf $(BUILD) build-asan deltop demo-out

@@ -1,0 +1,28 @@
+// core/text.h - small helpers for text that people see: escapes, natural order, nearest names,
+// numbers that no locale changes.
+#ifndef DELTOP_TEXT_H
+#define DELTOP_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Copies s (n bytes) into buf so that it is safe to show: control bytes, DEL, C1 controls, bidi
+// overrides and bytes that are not UTF-8 become \xNN or \u{NNNN}; a backslash becomes \\. Cut with
+// "..." when it does not fit. Returns buf.
+char *text_escape(const char *s, size_t n, char *buf, size_t size);
+// The same for a NUL-terminated string, in one of 8 rotating static per-thread buffers: for error
+// messages.
+const char *text_show(const char *s);
+
+// strcmp, but runs of digits compare as numbers ("layers.2" < "layers.10").
+int text_natural_cmp(const char *a, const char *b);
+
+// Levenshtein distance, at most `limit` (returns limit + 1 beyond).
+int text_distance(const char *a, const char *b, int limit);
+
+// Number to text and back in the C locale whatever setlocale said ("0.5", never "0,5").
+// text_number accepts what strtod accepts in the C locale and requires that all of s is used.
+void text_real(double x, int significant_digits, char *buf, size_t size);
+bool text_number(const char *s, double *out);
+
+#endif

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs what the build needs and this machine lacks (Debian names). Asks for root only when
+# something is missing; prints the command when it cannot.
+set -eu
+need="gcc make pkg-config libopenblas-dev liblapacke-dev libncurses-dev libcairo2-dev libpng-dev libjansson-dev
+libpcre2-dev libutf8proc-dev libcmocka-dev fonts-dejavu-core"
+missing=""
+for p in $need; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
+done
+# A package may be satisfied by another one (pkgconf for pkg-config).
+if command -v pkg-config >/dev/null 2>&1; then missing=$(echo "$missing" | sed 's/ pkg-config\>//'); fi
+[ -z "$(echo "$missing" | tr -d ' ')" ] && exit 0
+echo "setup: installing$missing"
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "setup: no apt-get here. Install the equivalents of:$missing" >&2
+    exit 1
+fi
+root=""
+if [ "$(id -u)" != 0 ]; then
+    if command -v sudo >/dev/null 2>&1; then
+        root=sudo
+    else
+        echo "setup: not root. Run: apt-get install$missing" >&2
+        exit 1
+    fi
+fi
+$root apt-get update -qq || true
+$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null || {
+    echo "setup: could not install. Run: apt-get install$missing" >&2
+    exit 1
+}
