@@ -186,7 +186,7 @@ static void log2_ticks(axes *a, const axis *spec, int want, bool ascii, bool *ki
 static void log10_ticks(axes *a, int want, bool ascii) {
     double span = log10(a->hi / a->lo);
     int from = (int)floor(log10(a->lo)), to = (int)ceil(log10(a->hi)), every = 1;
-    while (span / every > fmax(8, 0) || span / every > want * 1.3)
+    while (span / every > 8 || span / every > want * 1.3)
         every++;
     bool plain = from >= -4 && to <= 5;
     for (int k = from; k <= to; k++)
