@@ -45,7 +45,6 @@ typedef struct backend_ops {
     void (*multiply)(backend *be, mat gate, activation act, mat x);     // x *= act(gate)
     void (*scale_heads)(backend *be, mat x, mat s, double c, int64_t head_dim, mat y);
     void (*log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double lower_bound);
-    void (*subtract_scaled)(backend *be, mat x, mat per_head, int64_t head_dim, mat y);
     // kernels/conv.h
     void (*short_conv)(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
     // kernels/recurrence.h

@@ -1,10 +1,6 @@
 // kernels/spectrum.h - products of transition matrices over windows of tokens, and their spectra.
 //
-// One head's transitions in host memory, float64, tokens in reading order. Per token t:
-//
-//     A_t = F_{t,n_h} ... F_{t,2} F_{t,1} D_t        F_j = I - beta_j k_j k_j^T     (science
-//     R06-R13) A_t = D_t + a_t b_t^T                          DPLR kinds: b reads the undecayed
-//     state (R09, R10) D_t = I, g_t I, or Diag(w_t)
+// Works on one head's transitions (core/transitions.h) in host memory, float64.
 //
 // Products have the newest factor on the left: P = A_t A_{t-1} ... A_{t-W+1} (science section 0).
 #ifndef DELTOP_SPECTRUM_H
