@@ -15,7 +15,7 @@ PKG_C    := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
             $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-KERNEL   := -O3 $(MARCH)
+KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
 LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) -llapacke -lopenblas -ldl -fopenmp -lm
 
 # *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
