@@ -5,8 +5,9 @@
 //   multiple of 64 and a newline, then the elements.
 //   (numpy.lib.format, https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html)
 //
-// Little-endian, C order. Big-endian, Fortran order of more than one dimension, structures, text
-// and objects are refused by name. The size of the file must be exactly what the header says.
+// Little-endian. Fortran order (of transposed arrays) becomes C order while reading. Big-endian,
+// structures, text and objects are refused by name. The size of the file must be exactly what the
+// header says.
 #ifndef DELTOP_NPY_H
 #define DELTOP_NPY_H
 
@@ -35,13 +36,14 @@ typedef enum {
 
 size_t npy_type_size(npy_type t);
 const char *npy_type_name(npy_type t); // "float64", "int32" ...
+const char *npy_type_code(npy_type t); // as in the header: "<f8", "|u1" ...
 
 typedef struct npy {
     npy_type type;
     int rank; // 0 for a single number
     int64_t dims[NPY_MAX_RANK];
     int64_t count; // product of dims
-    void *data;    // count elements of `type`, aligned
+    void *data;    // count elements of `type`, C order, aligned
     size_t bytes;
     char *path; // for messages
 } npy;
