@@ -170,21 +170,31 @@ bool spectrum_product_scaled(const transitions *x, int64_t first, int64_t W, dou
     return true;
 }
 
+long double spectrum_unscale(matrix_scale s) {
+    // Apart where both parts fit, so that a pure power of two is exact; the range of long double is
+    // far wider than what a double can take back.
+    if (fabsl(s.log) < 5000 && s.exp2 > -8000 && s.exp2 < 8000)
+        return ldexpl(expl(s.log), (int)s.exp2);
+    return expl(spectrum_total(s));
+}
+
+long double spectrum_total(matrix_scale s) {
+    return s.log + (long double)s.exp2 * logl(2);
+}
+
 bool spectrum_product(const transitions *x, int64_t last, int64_t W, double *P, double *log_scale,
                       err *e) {
     matrix_scale s;
     if (!spectrum_product_scaled(x, last - W + 1, W, P, &s, e))
         return false;
-    long double total = s.log + (long double)s.exp2 * logl(2);
     if (log_scale) {
-        *log_scale = (double)total;
+        *log_scale = (double)spectrum_total(s);
         return true;
     }
-    // Half at a time: e^total may be below the doubles when the product still is a denormal.
-    double half = (double)expl(total / 2);
+    long double back = spectrum_unscale(s);
     size_t KK = (size_t)x->K * (size_t)x->K;
     for (size_t i = 0; i < KK; i++)
-        P[i] = P[i] * half * half;
+        P[i] = (double)(P[i] * back);
     return true;
 }
 

@@ -15,6 +15,9 @@ typedef struct matrix_scale {
     int64_t exp2;
 } matrix_scale;
 
+long double spectrum_total(matrix_scale s);   // ln of the factor
+long double spectrum_unscale(matrix_scale s); // the factor
+
 // Tokens first .. first+n-1 exist and every number in them is one: keys, strengths and vectors
 // finite, log decays below +inf (-inf wipes, and is allowed). ERR_USAGE, or ERR_NUMERIC that names
 // the token.

@@ -143,12 +143,12 @@ static void squares(const double *M, int n, double *skew, double *all) {
 // Puts the scale back, sorts, and fills what follows from the eigenvalues. K values.
 static bool finish(const transitions *x, int64_t last, int64_t W, matrix_scale s,
                    double complex *eig, double *cond, window_facts *f, err *e) {
-    long double total = s.log + (long double)s.exp2 * logl(2);
+    long double total = spectrum_total(s);
     f->log_scale = (double)total;
     if (f->norm2 == 0) {
         f->log_scale = 0;
     } else if (fabsl(total + logl(f->norm2)) < FOLD_LIMIT) {
-        long double back = expl(total);
+        long double back = spectrum_unscale(s);
         for (int i = 0; i < x->K; i++)
             eig[i] = CMPLX((double)(creal(eig[i]) * back), (double)(cimag(eig[i]) * back));
         f->norm2 = (double)(f->norm2 * back);
