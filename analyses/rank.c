@@ -1,4 +1,4 @@
-#include "kernels/rank.h"
+#include "analyses/rank.h"
 
 #include <math.h>
 #include <stdbool.h>

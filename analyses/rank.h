@@ -1,4 +1,4 @@
-// kernels/rank.h - what a state's singular values say about its shape and its size.
+// analyses/rank.h - what a state's singular values say about its shape and its size.
 //
 // Everything here is a pure function of sv[0..n-1], descending and not negative (kernels/svals.h
 // gives them so). H is the state, p_i = sigma_i / sum sigma:
