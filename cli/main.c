@@ -1,0 +1,141 @@
+// The program's entry: finds the command, reads its options, runs it, turns the outcome into an
+// exit code.
+#define PCRE2_CODE_UNIT_WIDTH 8
+
+#include "cli/commands.h"
+#include "cli/operands.h"
+#include "cli/output.h"
+#include "cli/say.h"
+#include "cli/signals.h"
+#include "core/outfile.h"
+#include "core/text.h"
+
+#include <cairo.h>
+#include <cblas.h>
+#include <jansson.h>
+#include <locale.h>
+#include <omp.h>
+#include <pcre2.h>
+#include <png.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utf8proc.h>
+
+static int print_version(void) {
+    char pcre[64] = "?";
+    pcre2_config(PCRE2_CONFIG_VERSION, pcre);
+    printf("deltop %s\n%s\ncairo %s\nlibpng %s\njansson %s\nPCRE2 %s\nutf8proc %s\nOpenMP %d\n"
+           "CUDA: no backend in this build\n",
+           DELTOP_VERSION, openblas_get_config(), cairo_version_string(), png_get_libpng_ver(NULL),
+           jansson_version_str(), pcre, utf8proc_version(), _OPENMP);
+    return EXIT_DONE;
+}
+
+static int unknown_command(const char *word, err *e) {
+    const command *near = command_nearest(word);
+    struct stat st;
+    if (stat(word, &st) == 0)
+        err_set(e, ERR_USAGE,
+                "%s: the dashboard that a command line without a command opens is not part of this "
+                "build; name a command, like deltop %s %s ...",
+                text_show(word), command_find("loss") ? "loss" : commands[0]->name,
+                text_show(word));
+    else if (near)
+        err_set(e, ERR_USAGE, "%s: no such command; did you mean deltop %s?", text_show(word),
+                near->name);
+    else
+        err_set(e, ERR_USAGE, "%s: no such command; deltop --help lists them", text_show(word));
+    return EXIT_USAGE;
+}
+
+static int help(int argc, char **argv, err *e) {
+    if (argc == 0) {
+        commands_overview(stdout);
+        return EXIT_DONE;
+    }
+    const command *c = command_find(argv[0]);
+    if (!c)
+        return unknown_command(argv[0], e);
+    command_help(c, stdout);
+    return EXIT_DONE;
+}
+
+static int run_command(const command *c, int argc, char **argv, err *e) {
+    options o;
+    int code = EXIT_FAILED;
+    if (!options_parse(&o, c, argc, argv, e))
+        goto done;
+    if (o.help) {
+        command_help(c, stdout);
+        code = EXIT_DONE;
+        goto done;
+    }
+    say_set_quiet(o.quiet);
+    if (o.threads)
+        omp_set_num_threads((int)o.threads);
+    if (operands_split(&o, e))
+        code = c->run(&o, e);
+done:
+    options_free(&o);
+    return code;
+}
+
+// argv: the words behind the program's name.
+static int dispatch(int argc, char **argv, err *e) {
+    int at = options_find_command(argc, argv);
+    const char *first = argc > 0 ? argv[0] : NULL;
+    if (!first || (at < 0 && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)))
+        return help(0, argv, e);
+    if (strcmp(first, "--version") == 0) {
+        if (argc > 1)
+            return err_set(e, ERR_USAGE, "--version stands alone"), EXIT_USAGE;
+        return print_version();
+    }
+    if (at < 0)
+        return err_set(e, ERR_USAGE, "%s: a command is missing; deltop --help lists them",
+                       text_show(first)),
+               EXIT_USAGE;
+    const char *word = argv[at];
+    // The command's name leaves the line; what is around it is for its parser.
+    for (int i = at; i + 1 < argc; i++)
+        argv[i] = argv[i + 1];
+    argc--;
+    if (strcmp(word, "help") == 0)
+        return help(argc, argv, e);
+    const command *c = command_find(word);
+    return c ? run_command(c, argc, argv, e) : unknown_command(word, e);
+}
+
+int main(int argc, char **argv) {
+    signals_guard_descriptors();
+    signals_at_end(outfile_remove_all);
+    signals_install();
+    // Characters as the user's terminal has them; numbers always in the C locale (fault B90).
+    setlocale(LC_CTYPE, "");
+
+    err e;
+    err_clear(&e);
+    int code = dispatch(argc > 0 ? argc - 1 : 0, argv + (argc > 0), &e);
+    if (signals_caught())
+        signals_end(signals_caught());
+    if (e.code != ERR_NONE)
+        code = say_exit_code(e.code);
+    // A reader that has gone away (`deltop ... | head`) is no failure worth a message. SIGPIPE ends
+    // the process long before; this is for callers who ignore that signal.
+    err out;
+    err_clear(&out);
+    bool gone = false, arrived = output_flush(&gone, &out);
+    if (gone)
+        return EXIT_SIGNAL + SIGPIPE;
+    if (e.code != ERR_NONE)
+        say_error(&e);
+    else if (!arrived)
+        say_error(&out);
+    if (!arrived && code == EXIT_DONE)
+        code = EXIT_FAILED;
+    outfile_remove_all();
+    return code;
+}

@@ -1,0 +1,9 @@
+// kernels/loss.h - per-token loss without ever holding [tokens x vocabulary].
+//
+//     loss[t] = ln sum_j exp(w_j . x_t) - w_target . x_t          nats
+//
+// x [T, D] (after the final norm), head w [n_vocab, D], targets [T] (-1: no target, loss NaN).
+// Logits live in tiles of tokens x vocabulary rows; the sums run online in double.
+#include "core/backend.h"
+
+void FN(loss_tokens)(backend *be, mat x, mat head, const int32_t *targets, double *loss);

@@ -1,0 +1,33 @@
+// tests/run.h - runs the built program and catches everything it says.
+#ifndef DELTOP_TESTS_RUN_H
+#define DELTOP_TESTS_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct run {
+    // What to do; set before run_program.
+    const char *const *argv; // words behind the program's name, NULL at the end
+    const char *const *env;  // "NAME=value" to set, "NAME" to unset; NULL at the end; may be NULL
+    const char *input;       // bytes for standard input; NULL: empty
+    size_t n_input;
+    const char *stdout_to;                        // a file instead of a pipe ("/dev/full")
+    bool close_stdin, close_stdout, close_stderr; // start with the descriptor closed
+    bool drop_stdout; // read the first bytes of standard output, then close the pipe
+    int signal;       // send this once `signal_when` has been seen on standard output
+    const char *signal_when;
+    double timeout; // seconds; 0: 20
+    // What happened:
+    char *out, *err; // NUL-terminated; run_free
+    size_t n_out, n_err;
+    int code;       // exit code, -1 when ended by a signal
+    int ended_by;   // that signal, 0
+    bool timed_out; // killed after the timeout
+} run;
+
+// $DELTOP, else ./deltop. False when the program cannot be started.
+bool run_program(run *r);
+void run_free(run *r);
+const char *run_program_path(void);
+
+#endif
