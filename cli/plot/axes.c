@@ -149,6 +149,9 @@ static void linear_ticks(axes *a, const axis *spec, int want, bool ascii, int *f
     ticks t;
     double lo = a->lo, hi = a->hi;
     *factor = 0;
+    // Nobody counts half tokens.
+    while (spec->tokens && want > 2 && ticks_find(lo, hi, want, false, &t) && ticks_step(&t) < 1)
+        want--;
     if (!ticks_find(lo, hi, want, false, &t))
         return;
     *factor = spec->tokens ? 0 : ticks_factor(lo, hi);

@@ -40,7 +40,7 @@ static void curve(panel *p, const series *s, const double *y, bool joined) {
 }
 
 // A bar from its value down to the foot of the frame.
-static void column(panel *p, double x0, double x1, double y) {
+static void bar(panel *p, double x0, double x1, double y) {
     double u0 = fmax(0, across(p, x0)), u1 = fmin(BUSY_W, across(p, x1));
     double v = fmax(0, down(p, y));
     for (double u = u0; u < u1; u++)
@@ -55,11 +55,11 @@ void busy_fill(panel *p) {
         const series *s = &f->series[i];
         if (f->kind == FIG_HIST)
             for (size_t b = 0; b < s->n; b++)
-                column(p, panel_x(p, s->x[b]), panel_x(p, s->x[b + 1]), panel_y(p, s->y[b]));
+                bar(p, panel_x(p, s->x[b]), panel_x(p, s->x[b + 1]), panel_y(p, s->y[b]));
         else if (f->kind == FIG_BARS)
             for (size_t b = 0; b < s->n; b++)
-                column(p, panel_x(p, (double)b), panel_x(p, (double)b + 1),
-                       panel_y(p, s->hi ? s->hi[b] : s->y[b]));
+                bar(p, panel_x(p, (double)b), panel_x(p, (double)b + 1),
+                    panel_y(p, s->hi ? s->hi[b] : s->y[b]));
         else
             curve(p, s, s->y, f->kind == FIG_CURVES && s->style != STYLE_POINTS);
         if (s->lo && f->kind == FIG_CURVES) {

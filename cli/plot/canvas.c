@@ -1,5 +1,7 @@
 #include "cli/plot/canvas.h"
 
+#include "core/text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,10 +48,7 @@ bool canvas_font(bool *other) {
     return m > 0 && l > 0 && !stick;
 }
 
-bool canvas_open(canvas *c, double width_px, double height_px, double dpi, err *e) {
-    memset(c, 0, sizeof *c);
-    if (!(dpi >= 10 && dpi <= 2400))
-        return err_set(e, ERR_USAGE, "%g dots per inch: 10 to 2400 are possible", dpi);
+bool canvas_size_ok(double width_px, double height_px, err *e) {
     if (!(width_px >= 1 && height_px >= 1 && width_px <= CANVAS_MAX_SIDE &&
           height_px <= CANVAS_MAX_SIDE))
         return err_set(e, ERR_USAGE, "a picture of %.0f x %.0f pixels: 1 to %d a side are possible",
@@ -58,13 +57,19 @@ bool canvas_open(canvas *c, double width_px, double height_px, double dpi, err *
         return err_set(e, ERR_USAGE,
                        "a picture of %.0f x %.0f pixels: at most %d million are possible", width_px,
                        height_px, MAX_PIXELS / 1000000);
+    return true;
+}
+
+bool canvas_open(canvas *c, double width_px, double height_px, double dpi, err *e) {
+    memset(c, 0, sizeof *c);
+    if (!canvas_size_ok(width_px, height_px, e))
+        return false;
     bool other;
     if (!canvas_font(&other))
         return err_set(e, ERR_MISSING,
                        "no font for the labels of a picture: install DejaVu Sans (Debian: "
                        "fonts-dejavu-core)");
-    c->surface =
-        cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)width_px, (int)height_px);
+    c->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)width_px, (int)height_px);
     c->cr = cairo_create(c->surface);
     if (!canvas_ok(c, e)) {
         canvas_close(c);
@@ -103,6 +108,58 @@ void canvas_colour(canvas *c, rgb colour, double alpha) {
     cairo_set_source_rgba(c->cr, colour.r, colour.g, colour.b, alpha);
 }
 
+// Length of the character at s in bytes; the text has been through text_escape, so it is UTF-8.
+static size_t char_bytes(const char *s) {
+    size_t n = 1;
+    while (((unsigned char)s[n] & 0xC0) == 0x80)
+        n++;
+    return n;
+}
+
+static bool has_glyph(canvas *c, const char *s, size_t n) {
+    cairo_scaled_font_t *font = cairo_get_scaled_font(c->cr);
+    cairo_glyph_t *glyph = NULL;
+    int count = 0;
+    if (cairo_scaled_font_text_to_glyphs(font, 0, 0, s, (int)n, &glyph, &count, NULL, NULL, NULL) !=
+        CAIRO_STATUS_SUCCESS)
+        return false;
+    bool has = true;
+    for (int i = 0; i < count; i++)
+        has = has && glyph[i].index != 0;
+    cairo_glyph_free(glyph);
+    return has;
+}
+
+static unsigned code_point(const char *s, size_t n) {
+    unsigned v = (unsigned char)s[0] & (0xFFu >> (n > 1 ? n + 1 : 0));
+    for (size_t i = 1; i < n; i++)
+        v = v << 6 | ((unsigned char)s[i] & 0x3F);
+    return v;
+}
+
+char *canvas_known(canvas *c, const char *s, char *buf, size_t size) {
+    set_font(c->cr, 10, false);
+    size_t at = 0;
+    for (const char *p = s; *p;) {
+        size_t n = char_bytes(p), room = size - at;
+        int w = n == 1 || has_glyph(c, p, n)
+                    ? snprintf(buf + at, room, "%.*s", (int)n, p)
+                    : snprintf(buf + at, room, "\\u{%04x}", code_point(p, n));
+        if (w < 0 || (size_t)w >= room)
+            break;
+        at += (size_t)w;
+        p += n;
+    }
+    buf[at] = 0;
+    return buf;
+}
+
+char *canvas_escape(canvas *c, const char *s, char *buf, size_t size) {
+    char safe[2048];
+    text_escape(s, strlen(s), safe, size < sizeof safe ? size : sizeof safe);
+    return canvas_known(c, safe, buf, size);
+}
+
 double canvas_text_width(canvas *c, const char *s, const text_style *t) {
     set_font(c->cr, t->size, t->bold);
     return advance(c->cr, s);
@@ -130,14 +187,6 @@ void canvas_text(canvas *c, const char *s, double x, double y, double across, do
     cairo_show_text(cr, s);
     cairo_new_path(cr);
     cairo_restore(cr);
-}
-
-// Length of the character at s in bytes; the text has been through text_escape, so it is UTF-8.
-static size_t char_bytes(const char *s) {
-    size_t n = 1;
-    while (((unsigned char)s[n] & 0xC0) == 0x80)
-        n++;
-    return n;
 }
 
 // The longest beginning of s (whole characters) that with `tail` is at most `width` wide.
@@ -299,13 +348,13 @@ static bool clip_segment(const rect *r, double x0, double y0, double x1, double 
 }
 
 void pen_to(pen *p, double x, double y) {
-    // Infinite places (an overflow upstream) are as good as far away.
-    x = fmin(fmax(x, -1e15), isnan(x) ? x : 1e15);
-    y = fmin(fmax(y, -1e15), isnan(y) ? y : 1e15);
     if (isnan(x) || isnan(y)) {
         p->down = p->joined = false;
         return;
     }
+    // Infinite places (an overflow upstream) are as good as far away.
+    x = fmin(fmax(x, -1e15), 1e15);
+    y = fmin(fmax(y, -1e15), 1e15);
     if (p->down) {
         double t0, t1;
         if (clip_segment(&p->clip, p->x, p->y, x, y, &t0, &t1)) {

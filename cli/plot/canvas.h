@@ -8,13 +8,14 @@
 #include "core/err.h"
 
 #include <cairo.h>
+#include <stddef.h>
 
 enum { CANVAS_MAX_SIDE = 32767 }; // cairo's limit for an image
 
 typedef struct canvas {
     cairo_surface_t *surface;
     cairo_t *cr;
-    double scale; // pixels per point
+    double scale;         // pixels per point
     double width, height; // points
 } canvas;
 
@@ -22,8 +23,9 @@ typedef struct rect {
     double x, y, w, h; // points, y downwards
 } rect;
 
-// White page of width x height pixels. ERR_USAGE for sizes below 1 or above 32767 and for pages
-// above 256 million pixels, before anything is allocated; ERR_MISSING without any usable font.
+// ERR_USAGE for sizes below 1 or above 32767 and for pages above 268 million pixels.
+bool canvas_size_ok(double width_px, double height_px, err *e);
+// White page, its size checked before anything is allocated; ERR_MISSING without any font.
 bool canvas_open(canvas *c, double width_px, double height_px, double dpi, err *e);
 bool canvas_ok(const canvas *c, err *e); // cairo's own status, once at the end
 void canvas_close(canvas *c);
@@ -40,6 +42,10 @@ typedef struct text_style {
     bool halo;    // white outline, for text over data
 } text_style;
 
+// Makes any bytes fit to be drawn: text_escape, then characters the font has no glyph for become
+// \u{NNNN}. Returns buf.
+char *canvas_escape(canvas *c, const char *s, char *buf, size_t size);
+char *canvas_known(canvas *c, const char *s, char *buf, size_t size); // only the second step
 double canvas_text_width(canvas *c, const char *s, const text_style *t);
 // (x, y) is the text's anchor: across 0 left, 0.5 centre, 1 right; up 0 baseline, 0.5 middle of
 // the capitals, 1 their top.

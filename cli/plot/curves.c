@@ -144,11 +144,14 @@ static void band_draw(panel *p, const series *s, const look *l) {
 }
 
 static void line_draw(panel *p, const series *s, const look *l) {
+    size_t which = (size_t)(s - p->f->series);
     cairo_t *cr = p->c->cr;
     double way = trace(p, s, s->y);
     int n = 0;
     const double *dash = palette_dash(l->dash, &n);
     // Dashes along a curve that runs up and down all the time are noise.
+    if (way > 8 && which < 64)
+        p->undashed |= UINT64_C(1) << which;
     cairo_set_dash(cr, dash, way > 8 ? 0 : n, 0);
     cairo_set_line_width(cr, l->width);
     canvas_colour(p->c, l->colour, l->alpha);

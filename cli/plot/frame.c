@@ -1,8 +1,6 @@
 // The frame around the data, its ticks and labels.
 #include "cli/plot/panel.h"
 
-#include "core/text.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +14,7 @@ static bool has_row_names(const panel *p) {
 // Name of category or row i, escaped and cut.
 static char *name_at(panel *p, char **names, size_t i, char *buf) {
     char whole[NAME];
-    text_escape(names[i], strlen(names[i]), whole, sizeof whole);
+    canvas_escape(p->c, names[i], whole, sizeof whole);
     return canvas_fit(p->c, whole, NAME_WIDTH, &text_tick, buf, NAME);
 }
 
@@ -56,7 +54,7 @@ double frame_bottom(panel *p) {
 // Every how many names there is room for one. Names like L3.H2 keep to whole groups, so that a
 // group's first one is named.
 static size_t thin_out(char **names, size_t n, double room, double need) {
-    size_t every = (size_t)ceil(need / (room / (double)n));
+    size_t every = (size_t)ceil(need * (double)n / room);
     if (every <= 1)
         return 1;
     const char *dot = strchr(names[0], '.');
@@ -88,7 +86,9 @@ static bool labels_touch(panel *p) {
 }
 
 void frame_x_ticks(panel *p) {
-    for (int want = (int)(p->frame.w / 46); want >= 2; want--) {
+    // On an equal scale both axes are divided alike.
+    double apart = p->f->equal_scale ? 36 : 46;
+    for (int want = (int)(p->frame.w / apart); want >= 2; want--) {
         axes_ticks(&p->x, &p->f->x, want, false);
         if (!labels_touch(p))
             return;
@@ -179,8 +179,9 @@ void frame_draw(panel *p) {
     else
         x_labels(p);
     double names = has_row_names(p) ? y_names(p) : y_labels(p);
-    char title[AXES_TITLE];
-    canvas_fit(p->c, p->x.title, p->box.w - 8, &text_axis, title, sizeof title);
+    char title[AXES_TITLE], whole[AXES_TITLE];
+    canvas_known(p->c, p->x.title, whole, sizeof whole);
+    canvas_fit(p->c, whole, p->box.w - 8, &text_axis, title, sizeof title);
     double below = p->tilt > 0 ? p->tilt : 12;
     // Centred below the frame, but never beyond the panel.
     double half = canvas_text_width(p->c, title, &text_axis) / 2;
@@ -188,6 +189,7 @@ void frame_draw(panel *p) {
     canvas_text(p->c, title, mid, foot + 4 + below + 2, 0.5, 1, &text_axis);
     text_style up = text_axis;
     up.angle = M_PI / 2;
-    canvas_fit(p->c, p->y.title, f.h + 24, &up, title, sizeof title);
+    canvas_known(p->c, p->y.title, whole, sizeof whole);
+    canvas_fit(p->c, whole, f.h + 24, &up, title, sizeof title);
     canvas_text(p->c, title, f.x - TICK_GAP - names - 6, f.y + f.h / 2, 0.5, 0, &up);
 }

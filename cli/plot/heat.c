@@ -58,13 +58,6 @@ static void assign(cells *out, size_t n, const double *edge, size_t count) {
     }
 }
 
-static size_t most(const cells *c, size_t n) {
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++)
-        m = c[i].to - c[i].from > m ? c[i].to - c[i].from : m;
-    return m;
-}
-
 // Mean of the measured cells, as a place on the colour scale. Angles are averaged as directions.
 static double shade(const panel *p, cells r, cells c) {
     const heat *h = p->f->heat;

@@ -2,24 +2,21 @@
 // the frame, else to the right of it, else below.
 #include "cli/plot/panel.h"
 
-#include "core/text.h"
-
 #include <math.h>
 #include <string.h>
 
 enum { SWATCH = 20, GAP = 5, LONGEST = 230, END_LONGEST = 92, MARGIN = 6 };
 static const double END_LEADING = 9.5;
 
-static legend_entry *add(panel *p, const char *text, look l, entry_kind kind) {
+static void add(panel *p, const char *text, size_t series, look l, entry_kind kind) {
     legend *g = &p->legend;
     if (g->n == LEGEND_MAX)
-        return NULL;
+        return;
     legend_entry *x = &g->v[g->n++];
-    *x = (legend_entry){.look = l, .kind = kind, .value = NAN};
+    *x = (legend_entry){.look = l, .kind = kind, .value = NAN, .series = series};
     char whole[sizeof x->text];
-    text_escape(text, strlen(text), whole, sizeof whole);
+    canvas_escape(p->c, text, whole, sizeof whole);
     canvas_fit(p->c, whole, LONGEST, &text_legend, x->text, sizeof x->text);
-    return x;
 }
 
 static entry_kind kind_of(const figure *f, const series *s) {
@@ -37,8 +34,8 @@ static void collect_bands(panel *p) {
             continue;
         bool seen = false, shared = false;
         for (size_t k = 0; k < f->n_series; k++) {
-            bool same = k != i && f->series[k].lo && f->series[k].band &&
-                        !strcmp(f->series[k].band, band);
+            bool same =
+                k != i && f->series[k].lo && f->series[k].band && !strcmp(f->series[k].band, band);
             seen |= same && k < i;
             shared |= same;
         }
@@ -46,7 +43,7 @@ static void collect_bands(panel *p) {
         if (shared)
             l.colour = (rgb){0.3, 0.3, 0.3};
         if (!seen)
-            add(p, band, l, ENTRY_BAND);
+            add(p, band, i, l, ENTRY_BAND);
     }
 }
 
@@ -81,7 +78,7 @@ static bool collect_ends(panel *p) {
             continue;
         legend_entry *x = &p->end[p->n_end++];
         *x = (legend_entry){.look = panel_look(p, i), .value = end_value(p, s)};
-        text_escape(s->name, strlen(s->name), x->text, sizeof x->text);
+        canvas_escape(p->c, s->name, x->text, sizeof x->text);
         text_style bold = text_legend;
         double w = canvas_text_width(p->c, x->text, &bold);
         p->end_width = fmax(p->end_width, w);
@@ -99,7 +96,7 @@ void legend_collect(panel *p) {
         p->n_end = 0;
     for (size_t i = 0; i < f->n_series; i++)
         if (f->series[i].name[0] && !(ends && wants_end(&f->series[i])))
-            add(p, f->series[i].name, panel_look(p, i), kind_of(f, &f->series[i]));
+            add(p, f->series[i].name, i, panel_look(p, i), kind_of(f, &f->series[i]));
     collect_bands(p);
     for (int i = 0; i < p->legend.n; i++)
         p->legend.width =
@@ -133,8 +130,8 @@ bool legend_fits_inside(panel *p) {
         bool taken = busy_at(p, box, BUSY_DATA | BUSY_MARK);
         for (size_t i = 0; i < p->f->n_marks && i < PANEL_MARKS; i++) {
             rect m = p->mark[i].box;
-            taken |= p->mark[i].label && m.x < box.x + w && box.x < m.x + m.w &&
-                     m.y < box.y + h && box.y < m.y + m.h;
+            taken |= p->mark[i].label && m.x < box.x + w && box.x < m.x + m.w && m.y < box.y + h &&
+                     box.y < m.y + m.h;
         }
         if (taken)
             continue;
@@ -147,8 +144,8 @@ bool legend_fits_inside(panel *p) {
 
 void legend_move_outside(panel *p) {
     legend *g = &p->legend;
-    bool right = legend_right(p) + g->width + 10 < 0.38 * p->box.w &&
-                 g->n * LEGEND_LEADING < p->frame.h;
+    bool right =
+        legend_right(p) + g->width + 10 < 0.38 * p->box.w && g->n * LEGEND_LEADING < p->frame.h;
     g->where = right ? LEGEND_RIGHT : LEGEND_BELOW;
     if (right)
         return;
@@ -182,6 +179,8 @@ static void swatch(panel *p, const legend_entry *x, double left, double mid) {
     cairo_t *cr = p->c->cr;
     int n = 0;
     const double *dash = palette_dash(x->look.dash, &n);
+    if (x->series < 64 && p->undashed >> x->series & 1)
+        n = 0;
     canvas_colour(p->c, x->look.colour, x->kind == ENTRY_BAND ? 0.2 : x->look.alpha);
     switch (x->kind) {
     case ENTRY_LINE:
@@ -198,6 +197,16 @@ static void swatch(panel *p, const legend_entry *x, double left, double mid) {
         cairo_fill(cr);
         break;
     case ENTRY_BAND:
+        if (p->f->kind == FIG_BARS) { // a whisker
+            canvas_colour(p->c, (rgb){0.2, 0.2, 0.2}, 1);
+            canvas_rule(p->c, left + SWATCH / 2.0, mid - 4, left + SWATCH / 2.0, mid + 4, 0.8);
+            canvas_rule(p->c, left + 7, mid - 4, left + SWATCH - 7, mid - 4, 0.8);
+            canvas_rule(p->c, left + 7, mid + 4, left + SWATCH - 7, mid + 4, 0.8);
+            break;
+        }
+        cairo_rectangle(cr, left + 2, mid - 3.5, SWATCH - 4, 7);
+        cairo_fill(cr);
+        break;
     case ENTRY_FILL:
         cairo_rectangle(cr, left + 2, mid - 3.5, SWATCH - 4, 7);
         if (x->kind == ENTRY_FILL && p->f->kind == FIG_HIST) {

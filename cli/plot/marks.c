@@ -2,8 +2,6 @@
 // line, where neither data nor another name is.
 #include "cli/plot/panel.h"
 
-#include "core/text.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +10,8 @@ static const text_style label_style = {7.5, false, {0.2, 0.2, 0.2}, 0, true};
 
 enum { LABEL_TEXT = 160 };
 
-static char *label_of(const mark *m, char *buf) {
-    return text_escape(m->label, strlen(m->label), buf, LABEL_TEXT);
+static char *label_of(panel *p, const mark *m, char *buf) {
+    return canvas_escape(p->c, m->label, buf, LABEL_TEXT);
 }
 
 static bool overlap(rect a, rect b) {
@@ -67,7 +65,7 @@ static void place_circle(panel *p, size_t i, double r, double w) {
             rect box = {cos(a) > 0 ? x + 2 : x - 2 - w, sin(a) > 0 ? y - 10 : y + 1, w, 9};
             rect f = p->frame;
             box.x = fmin(fmax(box.x, f.x + 2), f.x + f.w - 2 - w);
-            if (box.x < x + 1 && box.x + w > x - 1) // pushed back over the circle: go to the corner
+            if (cos(a) > 0 ? box.x < x + 1 : box.x + w > x - 1) // no room beside it: the corner
                 box.y = sin(a) > 0 ? f.y + 2 : f.y + f.h - 11;
             if (take(p, i, box, strict))
                 return;
@@ -83,8 +81,9 @@ void marks_place(panel *p) {
         double lo = m->kind == MARK_X ? p->frame.x : p->frame.y;
         double hi = lo + (m->kind == MARK_X ? p->frame.w : p->frame.h);
         p->mark[i].at = at;
-        p->mark[i].line = m->kind == MARK_CIRCLE ? isfinite(m->value) : at >= lo - 0.5 && at <= hi + 0.5;
-        double w = canvas_text_width(p->c, label_of(m, text), &label_style);
+        p->mark[i].line =
+            m->kind == MARK_CIRCLE ? isfinite(m->value) : at >= lo - 0.5 && at <= hi + 0.5;
+        double w = canvas_text_width(p->c, label_of(p, m, text), &label_style);
         if (!p->mark[i].line || !*text)
             continue;
         if (m->kind == MARK_CIRCLE)
@@ -131,6 +130,6 @@ void marks_draw_labels(panel *p) {
     char text[LABEL_TEXT];
     for (size_t i = 0; i < p->f->n_marks && i < PANEL_MARKS; i++)
         if (p->mark[i].label)
-            canvas_text(p->c, label_of(&p->f->marks[i], text), p->mark[i].box.x,
+            canvas_text(p->c, label_of(p, &p->f->marks[i], text), p->mark[i].box.x,
                         p->mark[i].box.y + 7, 0, 0, &label_style);
 }

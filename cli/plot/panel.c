@@ -95,7 +95,7 @@ static void collect_notes(panel *p) {
     const figure *f = p->f;
     p->n_notes = 0;
     for (size_t i = 0; i < f->n_notes && i < PANEL_NOTES - 4; i++)
-        text_escape(f->notes[i], strlen(f->notes[i]), p->note[p->n_notes++], PANEL_NOTE);
+        canvas_escape(p->c, f->notes[i], p->note[p->n_notes++], PANEL_NOTE);
     const axes_span *span[2] = {&p->x_span, &p->y_span};
     for (int i = 0; i < 2; i++)
         if (span[i]->not_shown)
@@ -103,12 +103,18 @@ static void collect_notes(panel *p) {
                        span[i]->not_shown, span[i]->not_shown == 1 ? " is" : "s are");
     if (f->kind == FIG_HEATMAP && f->heat)
         heat_notes(p);
+    size_t gone = 0, bars = f->n_series * f->n_category;
+    for (size_t i = 0; f->kind == FIG_BARS && i < f->n_series; i++)
+        for (size_t b = 0; b < f->series[i].n && b < f->n_category; b++)
+            gone += isnan(f->series[i].y[b]);
+    if (gone)
+        panel_note(p, "Not measured: %zu of %zu bars.", gone, bars);
 }
 
 static int paragraph(panel *p, const char *s, double y, double leading, int lines, bool draw,
                      const text_style *t) {
     char whole[1024];
-    text_escape(s, strlen(s), whole, sizeof whole);
+    canvas_escape(p->c, s, whole, sizeof whole);
     return canvas_paragraph(p->c, whole, p->box.x, y, p->box.w, leading, lines, draw, t);
 }
 
@@ -146,7 +152,8 @@ static void make_equal(panel *p) {
 static double bar_room(panel *p) {
     if (p->f->kind != FIG_HEATMAP || !p->f->heat || p->value.empty)
         return 0;
-    axes_ticks(&p->value, &p->f->heat->value, (int)(p->frame.h / 32), false);
+    axes_ticks(&p->value, &p->f->heat->value, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)),
+               false);
     double w = 0;
     for (int i = 0; i < p->value.n; i++)
         w = fmax(w, canvas_text_width(p->c, p->value.tick[i].label, &text_tick));
@@ -165,13 +172,13 @@ static void layout(panel *p) {
     double top = head(p, false), bottom = foot(p, 0, false) + legend_below(p) + frame_bottom(p);
     p->frame.y = p->box.y + top;
     p->frame.h = p->box.h - top - bottom;
-    axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / 30), false);
+    axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
     double left = frame_left(p), right = fmax(10, legend_right(p)) + bar_room(p);
     p->frame.x = p->box.x + left;
     p->frame.w = p->box.w - left - right;
     if (p->f->equal_scale && p->frame.w > 0 && p->frame.h > 0) {
         make_equal(p);
-        axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / 30), false);
+        axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
     }
     canvas_snap(p->c, &p->frame);
     frame_x_ticks(p);

@@ -9,6 +9,8 @@
 #include "cli/plot/canvas.h"
 #include "cli/plot/plot.h"
 
+#include <stdint.h>
+
 typedef struct look {
     rgb colour;
     double alpha, width;
@@ -22,6 +24,7 @@ typedef struct legend_entry {
     look look;
     entry_kind kind;
     double value; // last value of a curve, for a label at its end; NaN: none
+    size_t series;
 } legend_entry;
 
 typedef enum { LEGEND_NONE, LEGEND_INSIDE, LEGEND_RIGHT, LEGEND_BELOW } legend_where;
@@ -67,7 +70,8 @@ typedef struct panel {
     mark_place mark[PANEL_MARKS];
     char note[PANEL_NOTES][PANEL_NOTE]; // the figure's and the drawing's own, escaped
     int n_notes;
-    double tilt; // height of slanted category names, 0: they stand upright
+    uint64_t undashed; // series (the first 64) drawn solid whatever their look says
+    double tilt;       // height of slanted category names, 0: they stand upright
 } panel;
 
 bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err *e);
@@ -85,12 +89,12 @@ void busy_fill(panel *p);
 bool busy_at(const panel *p, rect r, int kinds); // anything of these kinds in r?
 
 // legend.c
-void legend_collect(panel *p);         // entries, and which curves carry their name at the end
-double legend_right(const panel *p);   // room taken beside the frame
-double legend_below(const panel *p);   // room taken below the axis
-bool legend_fits_inside(panel *p);     // a free corner of the frame; sets the legend's place
-void legend_move_outside(panel *p);    // right or below
-void legend_place_ends(panel *p);      // once the frame is known
+void legend_collect(panel *p);       // entries, and which curves carry their name at the end
+double legend_right(const panel *p); // room taken beside the frame
+double legend_below(const panel *p); // room taken below the axis
+bool legend_fits_inside(panel *p);   // a free corner of the frame; sets the legend's place
+void legend_move_outside(panel *p);  // right or below
+void legend_place_ends(panel *p);    // once the frame is known
 void legend_draw(panel *p);
 
 // frame.c
