@@ -225,12 +225,22 @@ static void footer(const area *a) {
     const axes_span *s[2] = {&a->x_span, &a->y_span};
     for (int i = 0; i < 2; i++)
         if (s[i]->not_shown)
-            fprintf(a->t->out, "Log axis %s: %zu value%s zero or negative and not shown.\n",
-                    i ? "y" : "x", s[i]->not_shown, s[i]->not_shown == 1 ? " is" : "s are");
+            text_say(a->t, "Log axis %s: %zu value%s zero or negative and not shown.",
+                     i ? "y" : "x", s[i]->not_shown, s[i]->not_shown == 1 ? " is" : "s are");
 }
 
-static bool choose_letters(const textplot *t) {
-    if (t->f->n_series < 2)
+// Clouds of points that no colour tells apart stand side by side, when there is room for each.
+enum { LEAST_PANEL = 16, PANEL_GAP = 3 };
+
+static int count_panels(const textplot *t) {
+    int n = (int)t->f->n_series;
+    bool apart = t->f->kind == FIG_SCATTER && t->utf8 && !t->colour && n > 1 &&
+                 t->f->n_series < 8 && t->columns / n >= LEAST_PANEL + PANEL_GAP;
+    return apart ? n : 1;
+}
+
+static bool choose_letters(const textplot *t, int panels) {
+    if (t->f->n_series < 2 || panels > 1)
         return false;
     return t->f->kind == FIG_SCATTER ? !(t->utf8 && t->colour) : !t->utf8;
 }
@@ -248,7 +258,8 @@ static const char *why_empty(const area *a) {
 
 static bool draw(const textplot *t, err *e) {
     const figure *f = t->f;
-    area a = {.t = t, .letters = choose_letters(t)};
+    int panels = count_panels(t);
+    area a = {.t = t, .letters = choose_letters(t, panels)};
     axes_of_figure(f, &a.x, &a.y, &a.x_span, &a.y_span);
     if (a.x.empty || a.y.empty) {
         text_nothing(t, why_empty(&a));
@@ -258,30 +269,39 @@ static bool draw(const textplot *t, err *e) {
     a.h = t->rows;
     for (size_t i = 0; i < f->n_marks; i++) // a row for the names of vertical marks
         a.top |= f->marks[i].kind == MARK_X;
+    a.top |= panels > 1;
     axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
     a.left = text_label_width(&a.y) + 2;
-    a.w = t->columns - a.left - (f->n_series > 1 ? 3 : 1);
+    a.w = (t->columns - a.left) / panels - (f->n_series > 1 ? PANEL_GAP : 1);
     if (f->equal_scale) {
         make_equal(&a);
         axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
         a.left = text_label_width(&a.y) + 2;
     }
-    axes_ticks(&a.x, &f->x, a.w / 11, !t->utf8);
+    axes_ticks(&a.x, &f->x, a.w / (panels > 1 ? 8 : 11), !t->utf8);
     if (!grid_open(&a.g, t->columns, a.top + a.h + TEXT_X_ROWS, t->utf8, t->colour, e))
         return false;
-    for (int faint = 1; faint >= 0; faint--)
-        for (size_t i = 0; i < f->n_series; i++)
-            if ((f->series[i].style == STYLE_FAINT) == faint)
-                draw_series(&a, i);
-    draw_marks(&a);
-    text_y_axis(&a.g, &a.y, a.left, a.top, a.h);
-    text_x_axis(&a.g, &a.x, a.left, a.w, a.top + a.h);
+    for (int k = 0, first = a.left; k < panels; k++) {
+        a.left = first + k * (a.w + PANEL_GAP);
+        for (int faint = 1; faint >= 0; faint--)
+            for (size_t i = 0; i < f->n_series; i++)
+                if ((f->series[i].style == STYLE_FAINT) == faint && (panels == 1 || i == (size_t)k))
+                    draw_series(&a, i);
+        draw_marks(&a);
+        if (panels > 1)
+            grid_put(&a.g, a.left + a.w / 2, 0, (uint32_t)text_letter((size_t)k), GRID_PLAIN);
+        axes bare = a.y;
+        bare.n = k ? 0 : a.y.n;
+        text_y_axis(&a.g, &bare, a.left, a.top, a.h);
+        text_x_axis(&a.g, &a.x, a.left, a.w, a.top + a.h);
+    }
     if (f->kind == FIG_CURVES)
         draw_ends(&a);
     text_title_above(t, &a.y);
     grid_print(&a.g, t->out);
     grid_close(&a.g);
-    text_title_below(t, &a.x, a.left, a.w);
+    text_title_below(t, &a.x, a.left - (panels - 1) * (a.w + PANEL_GAP),
+                     panels * (a.w + PANEL_GAP) - PANEL_GAP);
     legend(&a);
     footer(&a);
     return true;

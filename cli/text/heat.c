@@ -163,11 +163,11 @@ static void key(const picture *p) {
     if (clipped) {
         char percent[48];
         text_number_short(100.0 * (double)clipped / (double)all, percent, sizeof percent);
-        fprintf(t->out, "Clipped: %s%% of the cells.\n", percent);
+        text_say(t, "Clipped: %s%% of the cells.", percent);
     }
     if (p->group > 1 || p->h->cols > (size_t)p->w)
-        fprintf(t->out, "A sign is the mean of up to %zu x %zu cells.\n", p->group,
-                p->h->cols / (size_t)p->w + (p->h->cols % (size_t)p->w != 0));
+        text_say(t, "A sign is the mean of up to %zu x %zu cells.", p->group,
+                 p->h->cols / (size_t)p->w + (p->h->cols % (size_t)p->w != 0));
 }
 
 // A row above the map with the names of vertical marks.
