@@ -10,13 +10,12 @@
 
 #include "core/err.h"
 #include "core/mat.h"
+#include "core/precision.h"
 #include "core/steps.h"
 #include "core/transitions.h"
 
 #include <complex.h>
 #include <stddef.h>
-
-typedef enum { PRECISION_F32, PRECISION_F64, PRECISION_TF32, PRECISION_BF16 } precision;
 
 typedef enum { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_RELU, ACT_ELU1 /* elu(x) + 1 */ } activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
@@ -84,6 +83,5 @@ struct backend {
 // False and *e filled when an operation has failed since the last call.
 bool backend_check(backend *be, err *e);
 void backend_close(backend *be); // NULL is fine
-const char *precision_name(precision p);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "core/model.h"
+#include "core/progress.h"
 
 // What an analysis may be told. Unset callbacks cost nothing. A callback that returns false (with
 // *e filled) stops the pass.
@@ -26,9 +27,6 @@ typedef struct probe {
     // The state [H*K, V] after the row's last token, once per linear mixer.
     bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
 } probe;
-
-// Tells how far the pass is; false stops it with ERR_CANCELLED.
-typedef bool (*progress_fn)(void *ctx, int64_t done, int64_t total);
 
 typedef struct fwd fwd;
 struct fwd {
