@@ -35,7 +35,8 @@ json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *w
         return v;
     char key[256], why[sizeof je.text * 2];
     const char *dup = NULL;
-    if (json_error_code(&je) == json_error_out_of_memory) {
+    // Where jansson runs out of memory between two tokens it leaves no message at all.
+    if (json_error_code(&je) == json_error_out_of_memory || je.text[0] == 0) {
         err_set(e, ERR_NOMEM, "%s: out of memory while reading %s", text_show(file),
                 what ? what : "its JSON");
         return NULL;
