@@ -206,10 +206,14 @@ bool output_flush(bool *gone, err *e) {
 }
 
 json_t *output_json_text(const char *s) {
-    json_t *plain = json_string(s);
+    return output_json_bytes(s, strlen(s));
+}
+
+json_t *output_json_bytes(const char *s, size_t n) {
+    json_t *plain = json_stringn(s, n);
     if (plain)
         return plain;
-    size_t n = strlen(s), at = 0;
+    size_t at = 0;
     char *buf = malloc(4 * n + 1);
     if (!buf)
         return NULL;
@@ -229,8 +233,7 @@ json_t *output_json_text(const char *s) {
         }
         i += (size_t)len;
     }
-    buf[at] = 0;
-    json_t *v = json_string(buf);
+    json_t *v = json_stringn(buf, at);
     free(buf);
     return v;
 }
