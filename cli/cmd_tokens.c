@@ -88,7 +88,7 @@ static void tell(const job *j, const document *d) {
     int n = snprintf(line, sizeof line, "%" PRId64 " tokens", d->n);
     if (d->n_starts > 1)
         n += snprintf(line + n, sizeof line - (size_t)n, " in %" PRId64 " texts", d->n_starts);
-    if (d->bytes && d->n)
+    if (d->bytes && d->n && !j->o->length)
         n += snprintf(line + n, sizeof line - (size_t)n, " from %zu bytes (%.2f bytes a token)",
                       d->bytes, (double)d->bytes / (double)d->n);
     if (d->n_empty)
@@ -119,9 +119,9 @@ static bool encode_one(job *j, size_t i, err *e) {
         ok = path && npy_write(path, NPY_I4, 1, &d.n, d.ids, e) && output_wrote(j->out, path, e);
         free(path);
     }
-    for (int64_t k = 0; ok && !o->out && !o->json && k < d.n_starts; k++)
+    for (int64_t k = 0; ok && !o->out && k < d.n_starts; k++)
         for (int64_t t = d.starts[k], end = end_of(&d, k); t < end; t++)
-            printf("%d%c", d.ids[t], t + 1 < end ? ' ' : '\n');
+            output_print(j->out, "%d%c", d.ids[t], t + 1 < end ? ' ' : '\n');
     document_free(&d);
     return ok;
 }

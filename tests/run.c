@@ -133,7 +133,8 @@ bool run_program(run *r) {
     // The program must see a broken pipe as it would under a shell.
     sigset_t defaults;
     sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
+    if (!r->ignore_sigpipe)
+        sigaddset(&defaults, SIGPIPE);
     posix_spawnattr_setsigdefault(&at, &defaults);
     posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGDEF);
     if (r->close_stdin)

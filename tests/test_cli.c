@@ -372,6 +372,15 @@ static void a_reader_that_leaves_ends_the_program_quietly(void **state) {
     assert_int_equal(r.ended_by, SIGPIPE); // 141 in a shell
     assert_int_equal(r.n_err, 0);
     run_free(&r);
+    for (int i = 0; i < 2; i++) {
+        run s = {.argv = ARGS("tokens", model, ids_path, "--quiet", i ? "--json" : "--quiet"),
+                 .drop_stdout = true,
+                 .ignore_sigpipe = true};
+        go(&s);
+        assert_int_equal(s.code, 141);
+        assert_int_equal(s.n_err, 0);
+        run_free(&s);
+    }
 }
 
 static void B96_signals_end_it_as_a_shell_expects(void **state) {
