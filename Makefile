@@ -1,6 +1,10 @@
 # deltop: build, test, demo. `make help` lists the targets.
 
+# V=1 shows the whole command lines.
 CC       ?= cc
+V        ?=
+Q        := $(if $(V),,@)
+SAY       = $(if $(V),,@echo "  $(1) $@")
 BUILD    ?= build
 CFLAGS   ?= -O2 -g
 # Hot loops (kernels/cpu) are compiled for the machine at hand; MARCH= builds a portable program.
@@ -15,7 +19,7 @@ PKG_C    := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
             $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-KERNEL   := -O3 $(MARCH)
+KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
 LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) -llapacke -lopenblas -ldl -fopenmp -lm
 
 # *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
@@ -39,7 +43,8 @@ deltop: $(BUILD)/deltop
 	@scripts/found.sh
 
 $(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
-	$(CC) -o $@ $^ $(LIBS)
+	$(call SAY,link)
+	$(Q)$(CC) -o $@ $^ $(LIBS)
 
 $(LIB): $(OBJ)
 	@rm -f $@
@@ -47,19 +52,24 @@ $(LIB): $(OBJ)
 
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE) $(KERNEL) -c -o $@ $<
+	$(call SAY,cc  )
+	$(Q)$(CC) $(BASE) $(KERNEL) -c -o $@ $<
 $(BUILD)/kernels/%.f32.o: kernels/%.real.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE) $(KERNEL) -DREAL_F32 -c -o $@ $<
+	$(call SAY,cc  )
+	$(Q)$(CC) $(BASE) $(KERNEL) -DREAL_F32 -c -o $@ $<
 $(BUILD)/kernels/%.f64.o: kernels/%.real.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE) $(KERNEL) -DREAL_F64 -c -o $@ $<
+	$(call SAY,cc  )
+	$(Q)$(CC) $(BASE) $(KERNEL) -DREAL_F64 -c -o $@ $<
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE) -c -o $@ $<
+	$(call SAY,cc  )
+	$(Q)$(CC) $(BASE) -c -o $@ $<
 
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
-	$(CC) -o $@ $^ -lcmocka $(LIBS)
+	$(call SAY,link)
+	$(Q)$(CC) -o $@ $^ -lcmocka $(LIBS)
 
 tests: $(TESTS)
 

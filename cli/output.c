@@ -281,7 +281,6 @@ static json_t *named_paths(const char *const *path, char *const *name, size_t n)
 }
 
 json_t *output_head(const output *x) {
-    static const char *const precision_name[] = {"f32", "tf32", "bf16", "f64"};
     const options *o = x->o;
     json_t *v = json_object();
     bool ok = v && json_object_set_new(v, "program", json_string("deltop")) == 0 &&
@@ -292,7 +291,7 @@ json_t *output_head(const output *x) {
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
              json_object_set_new(v, "device", json_string("cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision", json_string(precision_name[o->precision])) == 0;
+        ok = json_object_set_new(v, "precision", json_string(precision_name((precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)

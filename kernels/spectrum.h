@@ -1,36 +1,16 @@
 // kernels/spectrum.h - products of transition matrices over windows of tokens, and their spectra.
 //
-// One head's transitions in host memory, float64, tokens in reading order. Per token t:
-//
-//     A_t = F_{t,n_h} ... F_{t,2} F_{t,1} D_t        F_j = I - beta_j k_j k_j^T     (science
-//     R06-R13) A_t = D_t + a_t b_t^T                          DPLR kinds: b reads the undecayed
-//     state (R09, R10) D_t = I, g_t I, or Diag(w_t)
+// Works on one head's transitions (core/transitions.h) in host memory, float64.
 //
 // Products have the newest factor on the left: P = A_t A_{t-1} ... A_{t-W+1} (science section 0).
 #ifndef DELTOP_SPECTRUM_H
 #define DELTOP_SPECTRUM_H
 
 #include "core/err.h"
+#include "core/transitions.h"
 
 #include <complex.h>
 #include <stdint.h>
-
-typedef enum { TRANSITION_KEYS, TRANSITION_DPLR, TRANSITION_DIAGONAL } transition_kind;
-typedef enum { TDECAY_NONE, TDECAY_HEAD, TDECAY_CHANNEL } transition_decay;
-
-// Borrowed arrays; T tokens.
-typedef struct transitions {
-    transition_kind kind;
-    transition_decay decay;
-    int64_t T;
-    int K;
-    int n_h;            // micro-steps per token (1 for DPLR; 0 for DIAGONAL)
-    const double *k;    // [T, n_h, K]   TRANSITION_KEYS
-    const double *beta; // [T, n_h]      TRANSITION_KEYS
-    const double *a;    // [T, K]        TRANSITION_DPLR: written along
-    const double *b;    // [T, K]        TRANSITION_DPLR: read along
-    const double *g;    // natural log decay: [T] (HEAD) or [T, K] (CHANNEL)
-} transitions;
 
 // P over tokens last-W+1 .. last (0-based, last-W+1 >= 0), K x K row-major into P.
 // The product may underflow under strong decay: *log_scale (NULL allowed) receives a natural log
@@ -38,21 +18,11 @@ typedef struct transitions {
 bool spectrum_product(const transitions *x, int64_t last, int64_t W, double *P, double *log_scale,
                       err *e);
 
-// What one window tells. eig: K values, modulus descending, then angle ascending in (-pi, pi].
-typedef struct window_facts {
-    double norm2;     // |P|_2, largest singular value
-    double radius;    // largest |eigenvalue|
-    double logabsdet; // ln |det P| from beta, k.k and gates alone (G12); -inf when singular
-    double asymmetry; // |P - P^T|_F / |P|_F (G06)
-    double log_scale; // natural log taken out of eig and norm2 (0 unless they would underflow)
-    int frozen;       // directions the window cannot touch: max(0, K - W n_h) for an
-                      // ungated or head-gated delta rule (G11), else 0
-} window_facts;
-
-// Eigenvalues of the product. cond (NULL allowed): condition number of each eigenvalue, 1/|y^H x|
-// for unit left and right vectors: the error of eig[i] is about 1e-15 norm2 cond[i]. For short
-// windows (W n_h < K) of delta kinds without channel decay the problem is solved exactly in its
-// W n_h x W n_h core and the frozen directions are set to the decay itself.
+// Eigenvalues of the product, eig: K values, modulus descending, then angle ascending in
+// (-pi, pi]; window_facts is in core/transitions.h. cond (NULL allowed): condition number of each
+// eigenvalue, 1/|y^H x| for unit left and right vectors: the error of eig[i] is about 1e-15 norm2
+// cond[i]. For short windows (W n_h < K) of delta kinds without channel decay the problem is solved
+// exactly in its W n_h x W n_h core and the frozen directions are set to the decay itself.
 bool spectrum_window(const transitions *x, int64_t last, int64_t W, double complex *eig,
                      double *cond, window_facts *facts, err *e);
 

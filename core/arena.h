@@ -1,0 +1,20 @@
+// core/arena.h - scratch mats of a forward pass: taken in any number, given back all at once.
+//
+// The first block grows the arena piece by piece; a reset joins the pieces, so later blocks make no
+// allocation at all.
+#ifndef DELTOP_ARENA_H
+#define DELTOP_ARENA_H
+
+#include "core/backend.h"
+
+typedef struct arena arena;
+
+arena *arena_new(backend *be, err *e);
+void arena_free(arena *a); // NULL is fine
+
+// rows x cols, contents undefined, valid until arena_reset. On failure MAT_NONE, and the backend's
+// sticky failure is set.
+mat arena_mat(arena *a, int64_t rows, int64_t cols);
+void arena_reset(arena *a);
+
+#endif

@@ -1,0 +1,88 @@
+// core/backend.h - the interface of a device: every operation of a forward pass and of the spectra.
+//
+// A backend is a table of functions and its state. The CPU fills one table per precision
+// (kernels/cpu), CUDA will fill another (kernels/cuda); nobody else knows which one runs. Equations
+// stand in the kernels/ header that a comment names. Operations of the forward pass do not return
+// errors: the first failure is kept and reported by backend_check, so that a family's forward reads
+// like the paper. Mats belong to the backend that allocated them.
+#ifndef DELTOP_BACKEND_H
+#define DELTOP_BACKEND_H
+
+#include "core/err.h"
+#include "core/mat.h"
+#include "core/precision.h"
+#include "core/steps.h"
+#include "core/transitions.h"
+
+#include <complex.h>
+#include <stddef.h>
+
+typedef enum { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_RELU, ACT_ELU1 /* elu(x) + 1 */ } activation;
+typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
+
+typedef struct backend backend;
+
+typedef struct backend_ops {
+    // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
+    // write move one mat to and from host doubles/floats, row by row, without gaps on the host.
+    mat (*alloc)(backend *be, int64_t rows, int64_t cols);
+    void (*free)(backend *be, mat m);
+    void (*zero)(backend *be, mat m);
+    void (*copy)(backend *be, mat from, mat to);
+    void (*read)(backend *be, mat from, double *to);
+    void (*write)(backend *be, const double *from, mat to);
+
+    // Layers. kernels/dense.h
+    void (*embed)(backend *be, mat table, const int32_t *ids, mat y);
+    void (*linear)(backend *be, mat x, mat w, mat bias, mat y); // y = x w^T (+ bias)
+    void (*add)(backend *be, mat x, double scale, mat y);       // y += scale x
+    // kernels/norm.h
+    void (*rms_norm)(backend *be, mat x, mat w, double eps, mat y);
+    void (*normalize_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
+    // kernels/pointwise.h
+    void (*activate)(backend *be, mat x, activation act, double scale); // x = scale act(x)
+    void (*multiply)(backend *be, mat gate, activation act, mat x);     // x *= act(gate)
+    void (*scale_heads)(backend *be, mat x, mat s, double c, int64_t head_dim, mat y);
+    void (*log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double lower_bound);
+    // kernels/conv.h
+    void (*short_conv)(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
+    // kernels/recurrence.h
+    void (*recurrence)(backend *be, const steps *s, mat state, mat o);
+    // kernels/attention.h
+    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t first_position, double base);
+    void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
+                      int64_t window, mat o);
+    // kernels/loss.h
+    void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
+                   int32_t *best);
+
+    // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
+    // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).
+    // sv: [n_heads, n, min(K, V)] descending; fro: [n_heads, n].
+    bool (*state_svals)(backend *be, const steps *s, mat state, const int *heads, int n_heads,
+                        const int64_t *at, int64_t n, double *sv, double *fro, err *e);
+    // kernels/spectrum.h, on host arrays
+    bool (*window_spectrum)(backend *be, const transitions *x, int64_t last, int64_t W,
+                            double complex *eig, double *cond, window_facts *facts, err *e);
+    bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
+                     err *e);
+    void (*ledger)(backend *be, const transitions *x, double *ledger);
+    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, double complex *eig,
+                           err *e);
+    void (*close)(backend *be);
+} backend_ops;
+
+struct backend {
+    const backend_ops *op;
+    const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
+    precision prec;
+    int esize;   // bytes of one element of a mat
+    int threads; // 0 on devices where it means nothing
+    err fail;    // first failure of an operation since the last backend_check
+};
+
+// False and *e filled when an operation has failed since the last call.
+bool backend_check(backend *be, err *e);
+void backend_close(backend *be); // NULL is fine
+
+#endif

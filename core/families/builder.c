@@ -1,0 +1,225 @@
+// The tools of core/families/family.h: tensors become mats on the backend, and what was asked for
+// is remembered, so that nothing in the file is dropped without a word.
+#include "core/families/family.h"
+#include "core/mem.h"
+#include "core/text.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t tensor_index(const builder *b, const tensor *t) {
+    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
+        if (ckpt_at(b->ck, i) == t)
+            return i;
+    return -1;
+}
+
+static bool where(const builder *b, err *e) {
+    return b->layer >= 0 ? err_prefix(e, "%s, layer %d", b->family, b->layer)
+                         : err_prefix(e, "%s", b->family);
+}
+
+// The tensor, marked as used; NULL with or without a message (inspection collects).
+static const tensor *take(builder *b, const char *name, err *e) {
+    const tensor *t = ckpt_get(b->ck, name);
+    if (t) {
+        b->used[tensor_index(b, t)] = true;
+        return t;
+    }
+    if (!b->be) {
+        name_list_add(&b->m->missing, e, "%s", name);
+        return NULL;
+    }
+    err local = {0};
+    ckpt_find(b->ck, name, &t, &local);
+    err_set(e, ERR_MISSING, "%s (needed because model_type is \"%s\")", local.text,
+            b->m->info.family);
+    where(b, e);
+    return NULL;
+}
+
+// Does the tensor, its sides of 1 left out, equal rows x cols, its sides of 1 left out?
+static bool same_shape(const tensor *t, int64_t rows, int64_t cols) {
+    int64_t want[2], got[TENSOR_MAX_RANK];
+    int nw = 0, ng = 0;
+    if (rows != 1)
+        want[nw++] = rows;
+    if (cols != 1)
+        want[nw++] = cols;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i] != 1)
+            got[ng++] = t->dims[i];
+    if (nw != ng)
+        return false;
+    for (int i = 0; i < nw; i++)
+        if (want[i] != got[i])
+            return false;
+    // [D, w, 1] is a transposed convolution, not another spelling of [D, 1, w] (fault B27).
+    return !(t->rank == 3 && t->dims[2] == 1 && t->dims[1] != 1);
+}
+
+static bool check_shape(const builder *b, const tensor *t, int64_t rows, int64_t cols, err *e) {
+    if (same_shape(t, rows, cols))
+        return true;
+    char shape[96];
+    err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld]",
+            text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
+            tensor_shape_text(t, shape, sizeof shape), (long long)rows, (long long)cols);
+    return where(b, e);
+}
+
+static bool all_finite(const builder *b, const tensor *t, const double *v, int64_t n, err *e) {
+    int64_t nan = 0, inf = 0;
+    for (int64_t i = 0; i < n; i++) {
+        nan += isnan(v[i]) != 0;
+        inf += isinf(v[i]) != 0;
+    }
+    if (nan + inf == 0)
+        return true;
+    err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
+            text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)nan,
+            (long long)inf, (long long)n);
+    return where(b, e);
+}
+
+// Copies `rows` rows of t, beginning with row `first`, into the mat.
+static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
+    int64_t n = to.rows * to.cols;
+    double *v = mem_alloc((size_t)n, sizeof *v, "a weight", e);
+    if (!v)
+        return false;
+    bool ok = ckpt_read_f64(b->ck, t, first * to.cols, n, v, e) && all_finite(b, t, v, n, e);
+    if (ok) {
+        b->be->op->write(b->be, v, to);
+        ok = backend_check(b->be, e);
+    }
+    free(v);
+    return ok;
+}
+
+bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                const char *name, err *e) {
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, total, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    *out = b->be->op->alloc(b->be, rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    return upload(b, t, first, *out, e);
+}
+
+bool build_weight(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
+    return build_rows(b, out, 0, rows, rows, cols, name, e);
+}
+
+bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const char *prefix,
+                 const char *suffix, err *e) {
+    *out = MAT_NONE;
+    if (b->be) {
+        *out = b->be->op->alloc(b->be, n * rows, cols);
+        if (!backend_check(b->be, e))
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        char name[512];
+        snprintf(name, sizeof name, "%s.%d%s", prefix, i, suffix);
+        const tensor *t = take(b, name, e);
+        if (!t) {
+            if (b->be)
+                return false;
+            continue;
+        }
+        if (!check_shape(b, t, rows, cols, e))
+            return false;
+        if (b->be && !upload(b, t, 0, mat_rows(*out, i * rows, rows), e))
+            return false;
+    }
+    return true;
+}
+
+bool build_has(const builder *b, const char *fmt, ...) {
+    char name[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name, sizeof name, fmt, ap);
+    va_end(ap);
+    return ckpt_get(b->ck, name) != NULL;
+}
+
+void build_shape(const builder *b, const char *name, int64_t *rows, int64_t *cols) {
+    const tensor *t = ckpt_get(b->ck, name);
+    *rows = *cols = 0;
+    if (t && t->rank >= 1 && t->rank <= 2) {
+        *rows = t->rank == 2 ? t->dims[0] : 1;
+        *cols = t->dims[t->rank - 1];
+    }
+}
+
+void build_dead(builder *b, const char *why, const char *name) {
+    const tensor *t = ckpt_get(b->ck, name);
+    if (!t)
+        return;
+    b->used[tensor_index(b, t)] = true;
+    for (size_t i = 0; i < b->m->notes.n; i++)
+        if (strstr(b->m->notes.v[i], why))
+            return;
+    name_list_add(&b->m->notes, NULL, "%s is in the file and unused: %s", text_show(name), why);
+}
+
+bool build_note(builder *b, err *e, const char *fmt, ...) {
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < b->m->notes.n; i++)
+        if (strcmp(b->m->notes.v[i], text) == 0)
+            return true;
+    return name_list_add(&b->m->notes, e, "%s", text);
+}
+
+bool build_switch(builder *b, const char *key, const char *old_key, const char *tensor_name,
+                  bool *out, err *e) {
+    const char *found = config_has(b->cfg, key)                  ? key
+                        : old_key && config_has(b->cfg, old_key) ? old_key
+                                                                 : NULL;
+    bool there = build_has(b, "%s", tensor_name);
+    if (!found) {
+        *out = there;
+        return true;
+    }
+    if (!config_bool_or(b->cfg, found, false, out, e))
+        return false;
+    if (!*out && there) {
+        err_set(e, ERR_INPUT, "%s says %s false, but the file has %s", config_path(b->cfg), found,
+                text_show(tensor_name));
+        return where(b, e);
+    }
+    if (*out && !there && b->be) {
+        err_set(e, ERR_MISSING, "%s says %s true, but the file has no %s", config_path(b->cfg),
+                found, text_show(tensor_name));
+        return where(b, e);
+    }
+    return true;
+}
+
+bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
+                  err *e) {
+    layer *l = &b->m->layers[L];
+    if (l->n == MODEL_MAX_BRANCHES) {
+        body->free(body, b->be);
+        return err_set(e, ERR_UNSUPPORTED, "layer %d has more than %d branches", L,
+                       MODEL_MAX_BRANCHES);
+    }
+    body->layer = L;
+    l->branch[l->n++] = (branch){pre_norm, post_norm, scale, body};
+    return true;
+}

@@ -1,0 +1,64 @@
+// core/families/family.h - what a family file offers, and the tools it builds a model with.
+//
+// One file per family: which tensors under which names (old and new), which defaults, and how
+// inputs become steps. A family never knows another one. Its file ends in one `const family`, and
+// core/families/table.c has one line for it.
+#ifndef DELTOP_FAMILY_H
+#define DELTOP_FAMILY_H
+
+#include "core/model.h"
+
+typedef struct builder builder;
+
+typedef struct family {
+    const char *names[4]; // model_type values, today's first
+    const char *summary;  // "DeltaNet: delta rule, one key per token"
+    bool (*build)(builder *b, err *e);
+} family;
+
+extern const family *const families[]; // NULL-terminated
+// NULL when unknown; *nearest (NULL allowed) is the closest known name.
+const family *family_find(const char *model_type, const char **nearest);
+
+// Building --------------------------------------------------------------------------------------
+
+struct builder {
+    const config *cfg;
+    const ckpt *ck;
+    backend *be; // NULL: names and shapes only
+    model *m;    // being filled
+    const char *family;
+    int layer;  // current layer, for messages; -1 outside
+    bool *used; // [ckpt_count]
+};
+
+// A weight [rows, cols]; a 1-D tensor is taken as [1, n]. Every shape that says the same is
+// accepted ([D, 1, w] convolutions, [1, 1, H, 1] gates) as long as dims other than 1 agree. NaN or
+// Inf in it is an error that names the tensor and counts them (fault B15). On a missing tensor see
+// model_open. false: *e is filled.
+bool build_weight(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e);
+// Rows first..first+rows of a tensor that has `total` rows: parts of a fused matrix.
+bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                const char *name, err *e);
+// n tensors PREFIX.0SUFFIX, PREFIX.1SUFFIX ... of [rows, cols] each, one under the other (fault
+// B19).
+bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const char *prefix,
+                 const char *suffix, err *e);
+// Is there such a tensor? The name is built as by printf.
+bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+// Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.
+void build_dead(builder *b, const char *why, const char *name);
+// Rows and columns of a 2-D tensor (0, 0 when absent).
+void build_shape(const builder *b, const char *name, int64_t *rows, int64_t *cols);
+// A sentence for `inspect` and for standard error.
+bool build_note(builder *b, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+// A flag whose truth is also visible in the file: the config's value, or the tensor's presence when
+// the config is silent; a contradiction is an error (fault B21). keys: up to two names, today's
+// first.
+bool build_switch(builder *b, const char *key, const char *old_key, const char *tensor, bool *out,
+                  err *e);
+// Appends a branch to a layer; takes body.
+bool build_branch(builder *b, int layer, mat pre_norm, mat post_norm, double scale, module *body,
+                  err *e);
+
+#endif

@@ -1,0 +1,175 @@
+#include "core/families/fla.h"
+
+#include "core/modules/attention.h"
+#include "core/modules/mlp.h"
+#include "core/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *fla_name(char *buf, size_t size, const char *prefix, const char *name) {
+    snprintf(buf, size, "%s.%s", prefix, name);
+    return buf;
+}
+
+static bool hidden_act(builder *b, activation *act, err *e) {
+    const char *name = "swish";
+    if (!config_text_or(b->cfg, "hidden_act", "swish", &name, e))
+        return false;
+    *act = ACT_SILU;
+    if (strcmp(name, "swish") == 0 || strcmp(name, "silu") == 0)
+        return true;
+    return err_set(e, ERR_UNSUPPORTED, "%s: hidden_act \"%s\" is not known here (swish is)",
+                   config_path(b->cfg), text_show(name));
+}
+
+// FLA's default MLP width: 2/3 of ratio x hidden, rounded up to a multiple of 256.
+static bool intermediate_size(builder *b, int64_t *out, err *e) {
+    int64_t given = 0;
+    double ratio = 4;
+    if (!config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &given, e) ||
+        !config_real_or(b->cfg, "hidden_ratio", 4, &ratio, e))
+        return false;
+    int64_t width = (int64_t)((double)b->m->info.D * ratio * 2 / 3);
+    *out = given ? given : (width + 255) / 256 * 256;
+    return true;
+}
+
+static bool layer_listed(const config *attn, int L, bool *listed, err *e) {
+    *listed = false;
+    json_t *layers = config_json(attn, "layers"), *item;
+    size_t i;
+    if (!json_is_array(layers))
+        return err_set(e, ERR_INPUT, "%s: attn has no list \"layers\"", config_path(attn));
+    json_array_foreach(layers, i, item) {
+        if (!json_is_integer(item))
+            return err_set(e, ERR_INPUT, "%s: attn.layers holds something that is no layer number",
+                           config_path(attn));
+        if (json_integer_value(item) == L)
+            *listed = true;
+    }
+    return true;
+}
+
+static module *hybrid_attention(builder *b, const config *attn, const char *prefix, err *e) {
+    attention_spec s = {.norm_eps = b->m->info.norm_eps};
+    if (!config_int(attn, "num_heads", 1, 65536, &s.heads, e) ||
+        !config_int_or(attn, "num_kv_heads", 1, 65536, s.heads, &s.kv_heads, e) ||
+        !config_int_or(attn, "window_size", 1, INT64_MAX / 4, 0, &s.window, e) ||
+        !config_real_or(attn, "rope_theta", 10000, &s.rope_base, e) ||
+        !config_bool_or(attn, "qkv_bias", false, &s.qkv_bias, e) ||
+        !config_bool_or(attn, "qk_norm", false, &s.qk_norm, e))
+        return NULL;
+    if (b->m->info.D % s.heads != 0 || s.heads % s.kv_heads != 0) {
+        err_set(e, ERR_INPUT,
+                "%s: attn.num_heads %lld does not fit hidden_size %lld and %lld "
+                "key/value heads",
+                config_path(attn), (long long)s.heads, (long long)b->m->info.D,
+                (long long)s.kv_heads);
+        return NULL;
+    }
+    s.head_dim = b->m->info.D / s.heads;
+    return attention_new(b, prefix, &s, e);
+}
+
+// The pre-norm of a branch: today's name, or the name of 2024 when the norm lived inside it (B17).
+// The old attn.norm was at first the output norm, which is as long as a value head.
+static bool pre_norm(builder *b, int L, const char *today, const char *old, mat *out, err *e) {
+    char name[300], old_name[300];
+    int64_t D = b->m->info.D, rows = 0, cols = 0;
+    snprintf(name, sizeof name, "model.layers.%d.%s.weight", L, today);
+    snprintf(old_name, sizeof old_name, "model.layers.%d.%s.weight", L, old);
+    if (!build_has(b, "%s", name)) {
+        build_shape(b, old_name, &rows, &cols);
+        if (cols == D) {
+            build_note(b, e, "older names: %s and mlp.norm are the pre-norms", old);
+            return build_weight(b, out, 1, D, old_name, e);
+        }
+    }
+    return build_weight(b, out, 1, D, name, e);
+}
+
+static bool build_layer(builder *b, int L, fla_mixer mixer, const config *attn,
+                        int64_t intermediate, activation act, err *e) {
+    char prefix[256];
+    bool softmax = false;
+    mat norm = MAT_NONE;
+    module *body = NULL;
+    if (attn && !layer_listed(attn, L, &softmax, e))
+        return false;
+    if (!pre_norm(b, L, "attn_norm", "attn.norm", &norm, e))
+        return false;
+    snprintf(prefix, sizeof prefix, "model.layers.%d.attn", L);
+    body = softmax ? hybrid_attention(b, attn, prefix, e) : mixer(b, prefix, e);
+    if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
+        return false;
+    if (!pre_norm(b, L, "mlp_norm", "mlp.norm", &norm, e))
+        return false;
+    snprintf(prefix, sizeof prefix, "model.layers.%d.mlp", L);
+    body = mlp_new(b, prefix, intermediate, act, e);
+    return body && build_branch(b, L, norm, MAT_NONE, 1, body, e);
+}
+
+// Four cases of tie flag and lm_head (fault B11): what the flag says must be what the file holds.
+static bool build_head(builder *b, err *e) {
+    model_info *i = &b->m->info;
+    bool there = build_has(b, "lm_head.weight");
+    if (!config_bool_or(b->cfg, "tie_word_embeddings", false, &i->tied, e))
+        return false;
+    if (!i->tied)
+        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
+    b->m->head = b->m->embed;
+    if (!there)
+        return true;
+    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
+    const tensor *y = ckpt_get(b->ck, "model.embeddings.weight");
+    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
+        return err_set(e, ERR_INPUT,
+                       "%s says tie_word_embeddings true, but lm_head.weight differs from "
+                       "model.embeddings.weight",
+                       config_path(b->cfg));
+    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
+    return true;
+}
+
+static bool refuse_unknown(builder *b, err *e) {
+    if (config_has(b->cfg, "attnres_block_size"))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: attnres_block_size (attention residuals) is not "
+                       "known here",
+                       config_path(b->cfg));
+    if (config_has(b->cfg, "quantization_config"))
+        return err_set(e, ERR_UNSUPPORTED, "%s: quantised weights are not read here",
+                       config_path(b->cfg));
+    return true;
+}
+
+bool fla_build(builder *b, fla_mixer mixer, err *e) {
+    bool ok = false;
+    config *attn = NULL;
+    model_info *i = &b->m->info;
+    int64_t intermediate = 0;
+    activation act = ACT_SILU;
+    const char *eps_key = config_has(b->cfg, "norm_eps") ? "norm_eps" : "rms_norm_eps";
+    if (!refuse_unknown(b, e) || !config_real_or(b->cfg, eps_key, 1e-6, &i->norm_eps, e) ||
+        !hidden_act(b, &act, e) || !intermediate_size(b, &intermediate, e))
+        return false;
+    if (json_is_array(config_json(b->cfg, "attn")))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: a list of attention kinds in \"attn\" is not known "
+                       "here",
+                       config_path(b->cfg));
+    if (config_has(b->cfg, "attn") && !(attn = config_child(b->cfg, "attn", e)))
+        return false;
+    if (!build_weight(b, &b->m->embed, i->n_vocab, i->D, "model.embeddings.weight", e) ||
+        !build_weight(b, &b->m->norm, 1, i->D, "model.norm.weight", e) || !build_head(b, e))
+        goto done;
+    for (b->layer = 0; b->layer < i->n_layers; b->layer++)
+        if (!build_layer(b, b->layer, mixer, attn, intermediate, act, e))
+            goto done;
+    ok = true;
+done:
+    config_close(attn);
+    return ok;
+}

@@ -1,0 +1,68 @@
+// core/families/fla.h - the skeleton that all of flash-linear-attention's language models share.
+//
+//     model.embeddings, model.layers.N.{attn_norm, attn, mlp_norm, mlp}, model.norm, lm_head
+//
+// with the older names of faults.md C2 (attn.norm and mlp.norm as pre-norms, fused MLP gate), tied
+// and untied heads, and hybrids: the config's `attn` lists layers that hold softmax attention.
+#ifndef DELTOP_FLA_H
+#define DELTOP_FLA_H
+
+#include "core/families/family.h"
+
+// Makes the mixer of one layer from the tensors PREFIX.* ("model.layers.3.attn").
+typedef module *(*fla_mixer)(builder *b, const char *prefix, err *e);
+
+bool fla_build(builder *b, fla_mixer mixer, err *e);
+
+// PREFIX.NAME into buf; returns buf.
+const char *fla_name(char *buf, size_t size, const char *prefix, const char *name);
+
+// What delta-rule mixers have in common: projections, short convolutions, output norm. A part that
+// the model lacks is MAT_NONE.
+typedef struct fla_heads {
+    mat q, k, v, b;                   // projections; k, v, b with n_h times the rows
+    mat q_conv, k_conv, v_conv;       // [channels, width]
+    mat q_conv_b, k_conv_b, v_conv_b; // [1, channels]
+    mat o_norm;                       // [1, V]
+    mat g, g_bias;                    // output gate, one matrix
+    mat o;                            // [D, H * V]
+    int q_tail, k_tail, v_tail;       // carries
+    double eps;                       // of o_norm
+    activation gate_act;              // of the output gate
+} fla_heads;
+
+typedef struct fla_options {
+    bool conv, gate; // short convolution, output gate in one matrix (g_proj.weight)
+    int64_t width;   // of the convolution
+} fla_options;
+
+// Reads q_proj, k_proj, v_proj, b_proj (when beta_max > 0), *_conv1d, o_norm, g_proj, o_proj for
+// the sizes in s, and declares the carries of m (state and tails). n_h > 1 reads fused step-major
+// tensors or, when the file has them, the lists k_projs.j ... of the DeltaProduct authors (B19).
+bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, const head_shape *s,
+                    const fla_options *opt, err *e);
+void fla_heads_free(fla_heads *h, backend *be);
+// q, k, v after projection, convolution and activation; beta; into *s (T, shape, q, k, v, beta).
+// qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
+void fla_heads_steps(fla_heads *h, const module *m, struct fwd *f, mat x, activation qk_act,
+                     steps *s);
+// y = W_o (rms_norm(o) * act(gate)); gate none: plain norm.
+void fla_heads_output(fla_heads *h, const module *m, struct fwd *f, mat o, mat gate, mat y);
+void fla_heads_output_x(fla_heads *h, const module *m, struct fwd *f, mat o, mat x, mat y);
+
+// The scalar forget gate of a value head: g = exp(-exp(A_log) softplus(a_proj x + dt_bias)).
+typedef struct fla_gate {
+    mat a;              // [H, D]
+    mat a_log, dt_bias; // [1, H]
+} fla_gate;
+bool fla_gate_bind(fla_gate *g, builder *b, const char *prefix, int64_t H, err *e);
+void fla_gate_free(fla_gate *g, backend *be);
+// log g [T, H]
+mat fla_gate_run(fla_gate *g, struct fwd *f, mat x);
+
+// num_heads, num_v_heads, head_dim, expand_v and allow_neg_eigval of the gated families into *s,
+// checked against each other; conv and width into *opt. decay and erase are the caller's.
+bool fla_head_sizes(builder *b, int64_t heads, int64_t head_dim, double expand_v, head_shape *s,
+                    fla_options *opt, err *e);
+
+#endif

@@ -1,0 +1,29 @@
+// The table of families: a new one is a file in this folder and a line here.
+#include "core/families/family.h"
+#include "core/text.h"
+
+#include <string.h>
+
+extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
+    family_comba;
+
+const family *const families[] = {
+    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct,
+    &family_kda,       &family_comba,          NULL,
+};
+
+const family *family_find(const char *model_type, const char **nearest) {
+    int best = 1 << 20;
+    for (const family *const *f = families; *f; f++)
+        for (int i = 0; i < 4 && (*f)->names[i]; i++) {
+            if (strcmp((*f)->names[i], model_type) == 0)
+                return *f;
+            int d = text_distance((*f)->names[i], model_type, 64);
+            if (d < best) {
+                best = d;
+                if (nearest)
+                    *nearest = (*f)->names[i];
+            }
+        }
+    return NULL;
+}

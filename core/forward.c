@@ -1,0 +1,293 @@
+#include "core/forward.h"
+
+#include "core/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
+    fwd *f = mem_zalloc(1, sizeof *f, "a forward pass", e);
+    if (!f)
+        return NULL;
+    f->m = m;
+    f->be = m->be;
+    f->block = block;
+    f->longest = longest;
+    f->tmp = arena_new(m->be, e);
+    for (int L = 0; L < m->info.n_layers; L++)
+        f->n_modules += m->layers[L].n;
+    f->carry = mem_zalloc((size_t)f->n_modules * MODULE_MAX_CARRY, sizeof *f->carry, "states", e);
+    if (!f->tmp || !f->carry)
+        goto fail;
+    for (int L = 0; L < m->info.n_layers; L++)
+        for (int b = 0; b < m->layers[L].n; b++) {
+            const module *body = m->layers[L].branch[b].body;
+            for (int i = 0; i < body->n_carry; i++) {
+                const carry_spec *c = &body->carry[i];
+                mat got = f->be->op->alloc(f->be, c->rows ? c->rows : longest, c->cols);
+                if (mat_none(got)) {
+                    backend_check(f->be, e);
+                    goto fail;
+                }
+                f->carry[body->index * MODULE_MAX_CARRY + i] = got;
+            }
+        }
+    return f;
+fail:
+    fwd_free(f);
+    return NULL;
+}
+
+void fwd_free(fwd *f) {
+    if (!f)
+        return;
+    for (int i = 0; f->carry && i < f->n_modules * MODULE_MAX_CARRY; i++)
+        f->be->op->free(f->be, f->carry[i]);
+    free(f->carry);
+    arena_free(f->tmp);
+    free(f);
+}
+
+mat fwd_tmp(fwd *f, int64_t rows, int64_t cols) {
+    return arena_mat(f->tmp, rows, cols);
+}
+
+mat fwd_carry(fwd *f, const module *m, int i) {
+    return f->carry[m->index * MODULE_MAX_CARRY + i];
+}
+
+mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
+    mat y = fwd_tmp(f, x.rows, w.rows);
+    if (!mat_none(y))
+        f->be->op->linear(f->be, x, w, bias, y);
+    return y;
+}
+
+mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act) {
+    if (mat_none(x))
+        return x;
+    if (mat_none(w)) {
+        f->be->op->activate(f->be, x, act, 1);
+        return x;
+    }
+    mat y = fwd_tmp(f, x.rows, x.cols);
+    if (!mat_none(y))
+        f->be->op->short_conv(f->be, x, w, bias, fwd_carry(f, m, tail), act, y);
+    return y;
+}
+
+mat fwd_recur(fwd *f, const module *m, const steps *s) {
+    mat o = fwd_tmp(f, s->T, (int64_t)s->s.H * s->s.V);
+    if (mat_none(o) || f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
+        return o;
+    mat state = fwd_carry(f, m, m->state_carry);
+    for (int i = 0; i < f->n_probes; i++) {
+        const probe *p = f->probes[i];
+        if (p->on_steps && !p->on_steps(p->ctx, f->layer, f->t0, s, state, f->be, &f->fail))
+            return o;
+    }
+    f->be->op->recurrence(f->be, s, state, o);
+    return o;
+}
+
+static void forget(fwd *f) {
+    for (int i = 0; i < f->n_modules * MODULE_MAX_CARRY; i++)
+        if (!mat_none(f->carry[i]))
+            f->be->op->zero(f->be, f->carry[i]);
+    f->pos = 0;
+}
+
+static bool healthy(fwd *f, err *e) {
+    if (f->fail.code != ERR_NONE)
+        return err_set(e, f->fail.code, "%s", f->fail.text);
+    return backend_check(f->be, e);
+}
+
+static bool tell_hidden(fwd *f, int layer, mat x, err *e) {
+    for (int i = 0; i < f->n_probes; i++) {
+        const probe *p = f->probes[i];
+        if (p->on_hidden && !p->on_hidden(p->ctx, layer, f->t0, x, f->be, e))
+            return false;
+    }
+    return true;
+}
+
+// One branch: x <- x + scale * post_norm(body(pre_norm(x))).
+static void run_branch(fwd *f, const branch *b, mat x) {
+    const backend_ops *op = f->be->op;
+    mat in = x, y = fwd_tmp(f, x.rows, x.cols);
+    if (mat_none(y))
+        return;
+    if (!mat_none(b->pre_norm)) {
+        in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(in))
+            return;
+        op->rms_norm(f->be, x, b->pre_norm, f->m->info.norm_eps, in);
+    }
+    b->body->run(b->body, f, in, y);
+    if (f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
+        return;
+    if (!mat_none(b->post_norm))
+        op->rms_norm(f->be, y, b->post_norm, f->m->info.norm_eps, y);
+    op->add(f->be, y, b->scale, x);
+}
+
+// The whole block through all layers. targets[i] = the id after ids[i], -1 when there is none.
+static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int32_t *targets,
+                      double *loss, int32_t *best, err *e) {
+    const backend_ops *op = f->be->op;
+    op->embed(f->be, f->m->embed, ids, x);
+    f->layer = -1;
+    if (!healthy(f, e) || !tell_hidden(f, -1, x, e))
+        return false;
+    for (int L = 0; L < f->m->info.n_layers; L++) {
+        f->layer = L;
+        for (int b = 0; b < f->m->layers[L].n; b++) {
+            arena_reset(f->tmp);
+            run_branch(f, &f->m->layers[L].branch[b], x);
+            if (!healthy(f, e))
+                return err_prefix(e, "layer %d", L);
+        }
+        if (!tell_hidden(f, L, x, e))
+            return false;
+    }
+    bool want_loss = false;
+    for (int i = 0; i < f->n_probes; i++)
+        want_loss |= f->probes[i]->on_loss != NULL || f->probes[i]->on_logits != NULL;
+    if (!want_loss)
+        return true;
+    op->rms_norm(f->be, x, f->m->norm, f->m->info.norm_eps, scratch);
+    op->losses(f->be, scratch, f->m->head, targets, loss, best);
+    return healthy(f, e);
+}
+
+static bool tell_logits(fwd *f, mat last, int64_t t, err *e) {
+    bool wanted = false, ok = false;
+    for (int i = 0; i < f->n_probes; i++)
+        wanted |= f->probes[i]->on_logits != NULL;
+    if (!wanted)
+        return true;
+    double *logits = mem_alloc((size_t)f->m->head.rows, sizeof *logits, "logits", e);
+    if (!logits)
+        return false;
+    arena_reset(f->tmp);
+    mat y = fwd_linear(f, last, f->m->head, MAT_NONE);
+    if (!healthy(f, e))
+        goto done;
+    f->be->op->read(f->be, y, logits);
+    ok = healthy(f, e);
+    for (int i = 0; ok && i < f->n_probes; i++)
+        if (f->probes[i]->on_logits)
+            ok = f->probes[i]->on_logits(f->probes[i]->ctx, t, logits, f->m->head.rows, e);
+done:
+    free(logits);
+    return ok;
+}
+
+static bool tell_final_states(fwd *f, err *e) {
+    for (int L = 0; L < f->m->info.n_layers; L++) {
+        const module *mixer = model_mixer(f->m, L);
+        for (int i = 0; mixer && i < f->n_probes; i++) {
+            const probe *p = f->probes[i];
+            if (p->on_final_state &&
+                !p->on_final_state(p->ctx, L, fwd_carry(f, mixer, mixer->state_carry), f->be, e))
+                return false;
+        }
+    }
+    return true;
+}
+
+// Tokens from t up to the next place where the state is emptied, at most `most`.
+static int64_t until_reset(const int32_t *ids, int64_t n, int64_t t, int64_t most,
+                           const row_options *opt, int64_t *next_start) {
+    int64_t end = t + most < n ? t + most : n;
+    if (!opt)
+        return end - t;
+    while (*next_start < opt->n_starts && opt->starts[*next_start] <= t)
+        (*next_start)++;
+    if (*next_start < opt->n_starts && opt->starts[*next_start] < end)
+        end = opt->starts[*next_start];
+    if (opt->reset_id >= 0)
+        for (int64_t i = t + 1; i < end; i++)
+            if (ids[i] == opt->reset_id)
+                end = i;
+    return end - t;
+}
+
+static bool resets_at(const int32_t *ids, int64_t t, const row_options *opt, int64_t next_start) {
+    if (!opt || t == 0)
+        return false;
+    if (opt->reset_id >= 0 && ids[t] == opt->reset_id)
+        return true;
+    return next_start < opt->n_starts && opt->starts[next_start] == t;
+}
+
+static bool check_ids(const model *m, const int32_t *ids, int64_t n, err *e) {
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= m->embed.rows)
+            return err_set(e, ERR_INPUT,
+                           "token %lld has id %d, but the embedding has %lld rows: the tokenizer "
+                           "does not belong to this model",
+                           (long long)i, ids[i], (long long)m->embed.rows);
+    return true;
+}
+
+bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
+             const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
+             err *e) {
+    if (!check_ids(f->m, ids, n, e))
+        return false;
+    if (n > f->longest)
+        return err_set(e, ERR_INPUT, "row of %lld tokens, longest expected %lld", (long long)n,
+                       (long long)f->longest);
+    bool ok = false;
+    f->probes = probes;
+    f->n_probes = n_probes;
+    err_clear(&f->fail);
+    forget(f);
+    int64_t most = f->block < n ? f->block : n;
+    int32_t *targets = mem_alloc((size_t)most, sizeof *targets, "targets", e);
+    double *loss = mem_alloc((size_t)most, sizeof *loss, "losses of a block", e);
+    int32_t *best = mem_alloc((size_t)most, sizeof *best, "likeliest tokens", e);
+    mat x_all = f->be->op->alloc(f->be, most, f->m->info.D);
+    mat y_all = f->be->op->alloc(f->be, most, f->m->info.D);
+    if (!targets || !loss || !best || !backend_check(f->be, e))
+        goto done;
+    int64_t next_start = 0;
+    mat last = MAT_NONE;
+    for (int64_t t = 0; t < n;) {
+        if (resets_at(ids, t, opt, next_start))
+            forget(f);
+        f->T = until_reset(ids, n, t, f->block, opt, &next_start);
+        f->t0 = t;
+        for (int64_t i = 0; i < f->T; i++) {
+            targets[i] = t + i + 1 < n ? ids[t + i + 1] : -1;
+            loss[i] = NAN;
+        }
+        mat x = mat_rows(x_all, 0, f->T), y = mat_rows(y_all, 0, f->T);
+        if (!run_block(f, x, y, ids + t, targets, loss, best, e))
+            goto done;
+        last = mat_rows(y, f->T - 1, 1);
+        for (int i = 0; i < n_probes; i++)
+            if (probes[i]->on_loss && !probes[i]->on_loss(probes[i]->ctx, t, f->T, loss, best, e))
+                goto done;
+        t += f->T;
+        f->pos += f->T;
+        if (progress && !progress(progress_ctx, t, n)) {
+            err_set(e, ERR_CANCELLED, "stopped at token %lld of %lld", (long long)t, (long long)n);
+            goto done;
+        }
+    }
+    if (n > 0 && (!tell_logits(f, last, n - 1, e) || !tell_final_states(f, e)))
+        goto done;
+    ok = true;
+done:
+    f->be->op->free(f->be, x_all);
+    f->be->op->free(f->be, y_all);
+    free(targets);
+    free(loss);
+    free(best);
+    f->probes = NULL;
+    f->n_probes = 0;
+    return ok;
+}

@@ -1,0 +1,79 @@
+// core/forward.h - reading a row of tokens, block by block, layer by layer.
+//
+// A row starts from zero states. The pass walks it in blocks of tokens; each block runs through all
+// layers, carrying states, convolution tails and attention windows, so memory depends on the block
+// and not on the document, and results do not depend on the block.
+#ifndef DELTOP_FORWARD_H
+#define DELTOP_FORWARD_H
+
+#include "core/arena.h"
+#include "core/model.h"
+#include "core/progress.h"
+
+// What an analysis may be told. Unset callbacks cost nothing. A callback that returns false (with
+// *e filled) stops the pass.
+typedef struct probe {
+    void *ctx;
+    // Before the recurrence of a linear mixer: its steps and the state [H*K, V] it starts the block
+    // from. t0 = position of the block's first token in the row.
+    bool (*on_steps)(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
+                     err *e);
+    // After each branch list of a layer: the residual stream [T, D]; layer -1 is the embedding.
+    bool (*on_hidden)(void *ctx, int layer, int64_t t0, mat x, backend *be, err *e);
+    // loss[i] in nats of token t0 + i + 1 given those before it; NaN where there is no next token.
+    // best[i]: the id that the model held for most likely there.
+    bool (*on_loss)(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
+                    err *e);
+    // The last block's final-norm output of the last token and the logits, when wanted.
+    bool (*on_logits)(void *ctx, int64_t t, const double *logits, int64_t n_vocab, err *e);
+    // The state [H*K, V] after the row's last token, once per linear mixer.
+    bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
+} probe;
+
+typedef struct fwd fwd;
+struct fwd {
+    const model *m;
+    backend *be;
+    arena *tmp;
+    int64_t block;   // tokens per block
+    int64_t longest; // tokens of the longest row (sizes full-attention carries)
+    mat *carry;      // [modules * MODULE_MAX_CARRY]
+    int n_modules;
+    // Valid while a block runs:
+    int64_t pos; // tokens of the row before this block, since the last reset of the state
+    int64_t t0;  // position in the row of the block's first token
+    int64_t T;   // tokens of the block
+    int layer;
+    const probe *const *probes;
+    int n_probes;
+    err fail; // first failure of a probe
+};
+
+typedef struct row_options {
+    int32_t reset_id;      // the state is emptied before every token with this id; -1: never
+    const int64_t *starts; // further positions where the state is emptied (document starts)
+    int64_t n_starts;
+} row_options;
+
+// block: tokens at a time (>= 1); longest: an upper bound of the tokens of a row.
+fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e);
+void fwd_free(fwd *f);
+
+// Reads ids[0..n) from a zero state. opt, progress and its ctx may be NULL. Ids outside the
+// embedding are an error that names position and id (fault B77).
+bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
+             const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
+             err *e);
+
+// For modules ---------------------------------------------------------------------------------
+mat fwd_tmp(fwd *f, int64_t rows, int64_t cols); // scratch until the branch ends
+mat fwd_carry(fwd *f, const module *m, int i);
+// y = x w^T in fresh scratch
+mat fwd_linear(fwd *f, mat x, mat w, mat bias);
+// Short convolution with its carried tail (index into the module's carries) into fresh scratch;
+// without weights (w none) only the activation.
+mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act);
+// Shows the steps to the probes, then runs the recurrence on the module's state: o [T, H*V].
+mat fwd_recur(fwd *f, const module *m, const steps *s);
+
+#endif

@@ -1,0 +1,102 @@
+#include "core/jsonio.h"
+
+#include "core/file.h"
+#include "core/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// jansson stops right behind the second key of a pair, but its message leaves out keys that are
+// long; the text itself has it.
+static const char *key_before(const char *text, size_t end, char *buf, size_t size) {
+    if (end < 2 || text[end - 1] != '"')
+        return NULL;
+    for (size_t i = end - 1; i-- > 0;) {
+        size_t slashes = 0;
+        while (text[i] == '"' && slashes < i && text[i - 1 - slashes] == '\\')
+            slashes++;
+        if (text[i] == '"' && slashes % 2 == 0)
+            return text_escape(text + i + 1, end - i - 2, buf, size);
+    }
+    return NULL;
+}
+
+json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *what, err *e) {
+    json_error_t je;
+    size_t blank = strspn(text, " \t\r\n");
+    const char *a = what ? what : "", *b = what ? " " : "";
+    if (blank >= n) {
+        err_set(e, ERR_INPUT, "%s: %s%sis empty, need JSON", text_show(file), a, b);
+        return NULL;
+    }
+    json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    if (v)
+        return v;
+    char key[256], why[sizeof je.text * 2];
+    const char *dup = NULL;
+    // Where jansson runs out of memory between two tokens it leaves no message at all.
+    if (json_error_code(&je) == json_error_out_of_memory || je.text[0] == 0) {
+        err_set(e, ERR_NOMEM, "%s: out of memory while reading %s", text_show(file),
+                what ? what : "its JSON");
+        return NULL;
+    }
+    if (json_error_code(&je) == json_error_duplicate_key && je.position > 0 &&
+        (size_t)je.position <= n)
+        dup = key_before(text, (size_t)je.position, key, sizeof key);
+    if (dup)
+        err_set(e, ERR_INPUT, "%s: %s%sholds the key \"%s\" twice (line %d, column %d)",
+                text_show(file), a, b, dup, je.line, je.column);
+    else
+        err_set(e, ERR_INPUT, "%s: %s%sis not JSON at line %d, column %d (byte %d): %s",
+                text_show(file), a, b, je.line, je.column, je.position,
+                text_escape(je.text, strlen(je.text), why, sizeof why));
+    return NULL;
+}
+
+json_t *jsonio_read(const char *path, size_t max, err *e) {
+    size_t n = 0;
+    char *text = file_read(path, max, &n, e);
+    if (!text)
+        return NULL;
+    json_t *v = jsonio_parse(text, n, path, NULL, e);
+    free(text);
+    return v;
+}
+
+const char *jsonio_kind(const json_t *v) {
+    if (!v)
+        return "absent";
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    default:
+        return "null";
+    }
+}
+
+char *jsonio_show(const json_t *v, char *buf, size_t size) {
+    char part[96];
+    if (json_is_string(v))
+        snprintf(buf, size, "\"%s\"",
+                 text_escape(json_string_value(v), json_string_length(v), part, sizeof part));
+    else if (json_is_integer(v))
+        snprintf(buf, size, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        text_real(json_real_value(v), 17, buf, size);
+    else if (json_is_boolean(v))
+        snprintf(buf, size, "%s", json_is_true(v) ? "true" : "false");
+    else
+        snprintf(buf, size, "%s", jsonio_kind(v));
+    return buf;
+}

@@ -1,0 +1,200 @@
+#include "core/model.h"
+
+#include "core/families/family.h"
+#include "core/mem.h"
+#include "core/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool name_list_add(name_list *l, err *e, const char *fmt, ...) {
+    char text[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    if (!mem_grow((void **)&l->v, &l->cap, l->n + 1, sizeof *l->v, "a list of names", e))
+        return false;
+    char *s = mem_strdup(text, e);
+    if (!s)
+        return false;
+    l->v[l->n++] = s;
+    return true;
+}
+
+void name_list_free(name_list *l) {
+    for (size_t i = 0; i < l->n; i++)
+        free(l->v[i]);
+    free(l->v);
+    *l = (name_list){0};
+}
+
+int module_carry(module *m, const char *what, int64_t rows, int64_t cols) {
+    m->carry[m->n_carry] = (carry_spec){what, rows, cols};
+    return m->n_carry++;
+}
+
+static bool token_id(const config *cfg, const char *key, int32_t *out, err *e) {
+    int64_t v = -1;
+    // Some configs list several end tokens: the first counts.
+    json_t *j = config_json(cfg, key);
+    if (json_is_array(j)) {
+        json_t *first = json_array_get(j, 0);
+        *out = json_is_integer(first) ? (int32_t)json_integer_value(first) : -1;
+        return true;
+    }
+    if (!config_int_or(cfg, key, -1, INT32_MAX, -1, &v, e))
+        return false;
+    *out = (int32_t)v;
+    return true;
+}
+
+static bool read_info(model *m, const config *cfg, err *e) {
+    model_info *i = &m->info;
+    const char *type = NULL;
+    int64_t L = 0;
+    if (!config_text_or(cfg, "model_type", NULL, &type, e))
+        return false;
+    if (!type)
+        return err_set(e, ERR_INPUT, "%s: no model_type, so the family is unknown",
+                       config_path(cfg));
+    snprintf(i->family, sizeof i->family, "%s", type);
+    if (!config_int(cfg, "hidden_size", 1, 1 << 24, &i->D, e) ||
+        !config_int(cfg, "num_hidden_layers", 1, 4096, &L, e) ||
+        !config_int(cfg, "vocab_size", 1, INT32_MAX, &i->n_vocab, e) ||
+        !config_int_or(cfg, "max_position_embeddings", 0, INT64_MAX / 2, 0, &i->train_length, e) ||
+        !token_id(cfg, "bos_token_id", &i->bos, e) || !token_id(cfg, "eos_token_id", &i->eos, e))
+        return false;
+    i->n_layers = (int)L;
+    return true;
+}
+
+static void number_modules(model *m) {
+    int n = 0;
+    for (int L = 0; L < m->info.n_layers; L++)
+        for (int b = 0; b < m->layers[L].n; b++) {
+            m->layers[L].branch[b].body->index = n++;
+            m->layers[L].branch[b].body->layer = L;
+        }
+}
+
+static bool list_leftover(model *m, const ckpt *c, const bool *used, err *e) {
+    for (int64_t i = 0; i < ckpt_count(c); i++)
+        if (!used[i] && !name_list_add(&m->leftover, e, "%s", text_show(ckpt_at(c, i)->name)))
+            return false;
+    for (int i = 0; i < ckpt_note_count(c); i++)
+        if (!name_list_add(&m->notes, e, "%s", ckpt_note(c, i)))
+            return false;
+    return true;
+}
+
+model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
+    bool ok = false;
+    model *m = mem_zalloc(1, sizeof *m, "a model", e);
+    bool *used = mem_zalloc((size_t)ckpt_count(c) + 1, sizeof *used, "a list of tensors", e);
+    if (!m || !used)
+        goto done;
+    m->be = be;
+    if (!read_info(m, cfg, e))
+        goto done;
+    const char *nearest = "";
+    const family *f = family_find(m->info.family, &nearest);
+    if (!f) {
+        err_set(e, ERR_UNSUPPORTED, "%s: model_type \"%s\" is not known here; the closest is %s",
+                config_path(cfg), text_show(m->info.family), nearest);
+        goto done;
+    }
+    m->layers = mem_zalloc((size_t)m->info.n_layers, sizeof *m->layers, "layers", e);
+    if (!m->layers)
+        goto done;
+    builder b = {
+        .cfg = cfg, .ck = c, .be = be, .m = m, .family = f->names[0], .layer = -1, .used = used};
+    if (!f->build(&b, e))
+        goto done;
+    number_modules(m);
+    ok = list_leftover(m, c, used, e);
+done:
+    free(used);
+    if (!ok) {
+        model_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+model *model_open(const char *path, backend *be, err *e) {
+    model *m = NULL;
+    config *cfg = NULL;
+    ckpt *c = ckpt_open(path, e);
+    if (c)
+        cfg = config_open(path, e);
+    if (cfg)
+        m = model_load(c, cfg, be, e);
+    config_close(cfg);
+    ckpt_close(c);
+    return m;
+}
+
+void model_free(model *m) {
+    if (!m)
+        return;
+    for (int L = 0; m->layers && L < m->info.n_layers; L++)
+        for (int i = 0; i < m->layers[L].n; i++) {
+            branch *b = &m->layers[L].branch[i];
+            if (b->body)
+                b->body->free(b->body, m->be);
+            if (m->be) {
+                m->be->op->free(m->be, b->pre_norm);
+                m->be->op->free(m->be, b->post_norm);
+            }
+        }
+    if (m->be) {
+        if (m->head.p != m->embed.p)
+            m->be->op->free(m->be, m->head);
+        m->be->op->free(m->be, m->embed);
+        m->be->op->free(m->be, m->norm);
+        m->be->op->free(m->be, m->head_bias);
+    }
+    free(m->layers);
+    name_list_free(&m->leftover);
+    name_list_free(&m->missing);
+    name_list_free(&m->notes);
+    free(m);
+}
+
+const module *model_mixer(const model *m, int L) {
+    for (int i = 0; i < m->layers[L].n; i++)
+        if (m->layers[L].branch[i].body->linear)
+            return m->layers[L].branch[i].body;
+    return NULL;
+}
+
+int64_t model_state_bytes(const model *m) {
+    int64_t sum = 0;
+    for (int L = 0; L < m->info.n_layers; L++) {
+        const module *x = model_mixer(m, L);
+        if (x)
+            sum += 4 * (int64_t)x->heads.H * x->heads.K * x->heads.V;
+    }
+    return sum;
+}
+
+int64_t model_carry_bytes(const model *m, int esize) {
+    int64_t sum = 0;
+    for (int L = 0; L < m->info.n_layers; L++)
+        for (int i = 0; i < m->layers[L].n; i++) {
+            const module *x = m->layers[L].branch[i].body;
+            for (int c = 0; c < x->n_carry; c++)
+                sum += x->carry[c].rows * x->carry[c].cols * esize;
+        }
+    return sum;
+}
+
+int64_t model_parameters(const ckpt *c) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < ckpt_count(c); i++)
+        n += ckpt_at(c, i)->count;
+    return n;
+}

@@ -1,0 +1,84 @@
+// core/model.h - a trained model: sizes, weights on a backend, and the branches of its layers.
+//
+// A model never changes after opening; what changes while a document is read lives in core/forward.h.
+// A layer is a list of residual branches (mixer, MLP ...), each
+//
+//     x <- x + scale * post_norm(body(pre_norm(x)))
+//
+// so pre-norm, post-norm and parallel layouts are the same loop. Which tensors a branch needs is
+// known in core/families only.
+#ifndef DELTOP_MODEL_H
+#define DELTOP_MODEL_H
+
+#include "core/backend.h"
+#include "core/ckpt.h"
+#include "core/config.h"
+#include "core/module.h"
+
+typedef struct model_info {
+    char family[64]; // model_type as in the config
+    int64_t D, n_vocab;
+    int n_layers;
+    int64_t train_length; // max_position_embeddings; 0 = the config names none
+    int32_t bos, eos;     // -1 = none
+    double norm_eps;
+    bool tied; // the head is the embedding
+} model_info;
+
+typedef struct branch {
+    mat pre_norm;  // [1, D] or none
+    mat post_norm; // [1, D] or none
+    double scale;
+    module *body; // owned
+} branch;
+
+enum { MODEL_MAX_BRANCHES = 4 };
+
+typedef struct layer {
+    branch branch[MODEL_MAX_BRANCHES];
+    int n;
+} layer;
+
+// Names collected while loading; printed by `inspect`.
+typedef struct name_list {
+    char **v;
+    size_t n, cap;
+} name_list;
+
+typedef struct model {
+    model_info info;
+    backend *be; // borrowed; NULL when opened for inspection
+    mat embed;   // [n_vocab, D]
+    mat norm;    // [1, D]
+    mat head;    // [n_vocab, D], the embedding again when tied
+    mat head_bias;
+    layer *layers; // info.n_layers
+    // About the file, not about the model:
+    name_list leftover; // tensors in the file that nothing read
+    name_list missing;  // tensors the family needs and the file lacks (inspection only)
+    name_list notes;    // sentences: stray files, old names, contradictions resolved
+} model;
+
+// Opens PATH (a folder or a .safetensors file beside its config). With a backend, weights are
+// converted to its precision and copied to it; be = NULL checks names and shapes only. A missing
+// tensor is an error that names family, tensor, layer and the nearest existing name; with be = NULL
+// it is collected in `missing` instead. Nothing is ever filled by a default.
+model *model_open(const char *path, backend *be, err *e);
+// The same from parts that the caller opened and keeps.
+model *model_load(const ckpt *c, const config *cfg, backend *be, err *e);
+void model_free(model *m); // NULL is fine
+
+// The mixer of layer L that has a recurrent state, or NULL (attention layers).
+const module *model_mixer(const model *m, int L);
+// Bytes of all states a row carries, with float32 states: sum of H K V 4, and of everything carried
+// (convolution tails, attention windows) for elements of esize bytes.
+int64_t model_state_bytes(const model *m);
+int64_t model_carry_bytes(const model *m, int esize);
+// Elements of all tensors in the file.
+int64_t model_parameters(const ckpt *c);
+
+bool name_list_add(name_list *l, err *e, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void name_list_free(name_list *l);
+
+#endif

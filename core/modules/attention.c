@@ -1,0 +1,128 @@
+#include "core/modules/attention.h"
+
+#include "core/forward.h"
+#include "core/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct attention {
+    module base;
+    attention_spec s;
+    mat q, k, v, o; // [heads * d, D], [kv_heads * d, D] x 2, [D, heads * d]
+    mat q_bias, k_bias, v_bias;
+    mat q_norm, k_norm; // [1, d]
+} attention;
+
+enum { CARRY_K, CARRY_V };
+
+static void attention_free(module *base, backend *be) {
+    attention *a = (attention *)base;
+    mat all[] = {a->q, a->k, a->v, a->o, a->q_bias, a->k_bias, a->v_bias, a->q_norm, a->k_norm};
+    for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
+        be->op->free(be, all[i]);
+    free(a);
+}
+
+// Past rows and new rows in one mat, and the carry brought up to date. Full attention keeps every
+// row at its position; a window keeps the last window-1 rows at the end of the carry.
+static mat join_past(fwd *f, const attention *a, int which, mat fresh, int64_t past) {
+    const backend_ops *op = f->be->op;
+    mat carry = fwd_carry(f, &a->base, which);
+    if (a->s.window == 0) {
+        op->copy(f->be, fresh, mat_rows(carry, past, fresh.rows));
+        return mat_rows(carry, 0, past + fresh.rows);
+    }
+    mat all = fwd_tmp(f, past + fresh.rows, fresh.cols);
+    if (mat_none(all))
+        return all;
+    if (past > 0)
+        op->copy(f->be, mat_rows(carry, carry.rows - past, past), mat_rows(all, 0, past));
+    op->copy(f->be, fresh, mat_rows(all, past, fresh.rows));
+    int64_t keep = all.rows < carry.rows ? all.rows : carry.rows;
+    if (keep > 0)
+        op->copy(f->be, mat_rows(all, all.rows - keep, keep),
+                 mat_rows(carry, carry.rows - keep, keep));
+    return all;
+}
+
+static void head_norms(fwd *f, mat x, mat w, int64_t d, double eps) {
+    if (mat_none(w))
+        return;
+    mat rows = mat_reshape(x, x.rows * (x.cols / d), d);
+    f->be->op->rms_norm(f->be, rows, w, eps, rows);
+}
+
+static void attention_run(module *base, fwd *f, mat x, mat y) {
+    attention *a = (attention *)base;
+    const backend_ops *op = f->be->op;
+    int64_t d = a->s.head_dim;
+    mat q = fwd_linear(f, x, a->q, a->q_bias);
+    mat k = fwd_linear(f, x, a->k, a->k_bias);
+    mat v = fwd_linear(f, x, a->v, a->v_bias);
+    mat o = fwd_tmp(f, x.rows, a->s.heads * d);
+    if (mat_none(q) || mat_none(k) || mat_none(v) || mat_none(o))
+        return;
+    head_norms(f, q, a->q_norm, d, a->s.norm_eps);
+    head_norms(f, k, a->k_norm, d, a->s.norm_eps);
+    if (a->s.rope_base > 0) {
+        op->rotate(f->be, q, d, f->pos, a->s.rope_base);
+        op->rotate(f->be, k, d, f->pos, a->s.rope_base);
+    }
+    int64_t past = f->pos;
+    if (a->s.window > 0 && past > a->s.window - 1)
+        past = a->s.window - 1;
+    mat ks = join_past(f, a, CARRY_K, k, past), vs = join_past(f, a, CARRY_V, v, past);
+    if (mat_none(ks) || mat_none(vs))
+        return;
+    op->attention(f->be, q, ks, vs, d, past, a->s.window, o);
+    op->linear(f->be, o, a->o, MAT_NONE, y);
+}
+
+static bool bind(attention *a, builder *b, const char *prefix, err *e) {
+    const attention_spec *s = &a->s;
+    int64_t D = b->m->info.D, nq = s->heads * s->head_dim, nk = s->kv_heads * s->head_dim;
+    struct {
+        const char *name;
+        mat *w;
+        int64_t rows, cols;
+        bool wanted;
+    } part[] = {
+        {"q_proj.weight", &a->q, nq, D, true},
+        {"k_proj.weight", &a->k, nk, D, true},
+        {"v_proj.weight", &a->v, nk, D, true},
+        {"o_proj.weight", &a->o, D, nq, true},
+        {"q_proj.bias", &a->q_bias, 1, nq, s->qkv_bias},
+        {"k_proj.bias", &a->k_bias, 1, nk, s->qkv_bias},
+        {"v_proj.bias", &a->v_bias, 1, nk, s->qkv_bias},
+        {"q_norm.weight", &a->q_norm, 1, s->head_dim, s->qk_norm},
+        {"k_norm.weight", &a->k_norm, 1, s->head_dim, s->qk_norm},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s.%s", prefix, part[i].name);
+        if (part[i].wanted && !build_weight(b, part[i].w, part[i].rows, part[i].cols, name, e))
+            return false;
+    }
+    return true;
+}
+
+module *attention_new(builder *b, const char *prefix, const attention_spec *s, err *e) {
+    attention *a = mem_zalloc(1, sizeof *a, "an attention layer", e);
+    if (!a)
+        return NULL;
+    a->base = (module){.kind = s->window ? "sliding-window attention" : "attention",
+                       .run = attention_run,
+                       .free = attention_free,
+                       .window = s->window};
+    a->s = *s;
+    // A window of one token has nothing to carry, but a mat needs a row.
+    int64_t rows = s->window == 0 ? 0 : s->window > 1 ? s->window - 1 : 1;
+    module_carry(&a->base, "keys", rows, s->kv_heads * s->head_dim);
+    module_carry(&a->base, "values", rows, s->kv_heads * s->head_dim);
+    if (!bind(a, b, prefix, e)) {
+        attention_free(&a->base, b->be);
+        return NULL;
+    }
+    return &a->base;
+}

@@ -1,0 +1,19 @@
+// core/modules/attention.h - softmax attention inside hybrids: full, or a sliding window that
+// counts the token itself; grouped key/value heads; rotary positions; optional norms of q and k.
+#ifndef DELTOP_ATTENTION_MODULE_H
+#define DELTOP_ATTENTION_MODULE_H
+
+#include "core/families/family.h"
+
+typedef struct attention_spec {
+    int64_t heads, kv_heads, head_dim;
+    int64_t window;   // 0 = all earlier tokens
+    double rope_base; // 0 = no rotation
+    bool qkv_bias, qk_norm;
+    double norm_eps;
+} attention_spec;
+
+// Reads PREFIX.{q,k,v,o}_proj.weight (+ .bias), PREFIX.{q,k}_norm.weight. NULL: *e is filled.
+module *attention_new(builder *b, const char *prefix, const attention_spec *s, err *e);
+
+#endif

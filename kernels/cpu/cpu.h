@@ -1,0 +1,21 @@
+// kernels/cpu/cpu.h - opens the CPU as a backend.
+#ifndef DELTOP_CPU_H
+#define DELTOP_CPU_H
+
+#include "core/backend.h"
+
+// p: PRECISION_F32 or PRECISION_F64. threads: OpenMP threads for this process, 0 = all cores.
+// OpenBLAS is told to use one thread: loops here are cut over threads themselves, which keeps sums
+// independent of the number of threads. Close with backend_close.
+backend *cpu_open(precision p, int threads, err *e);
+
+// The precision-independent entries of the table (kernels/spectrum.h).
+bool cpu_window_spectrum(backend *be, const transitions *x, int64_t last, int64_t W,
+                         double complex *eig, double *cond, window_facts *facts, err *e);
+bool cpu_lyapunov(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
+                  err *e);
+void cpu_ledger(backend *be, const transitions *x, double *ledger);
+bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, double complex *eig, err *e);
+void cpu_close(backend *be);
+
+#endif

@@ -1,0 +1,57 @@
+#include "kernels/cpu/real.h"
+
+#include "kernels/norm.h"
+
+// Several partial sums, so that the loop vectorises without changing the order of additions.
+enum { LANES = 8 };
+
+static real square_sum(const real *x, int64_t n) {
+    real part[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int l = 0; l < LANES; l++)
+            part[l] += x[i + l] * x[i + l];
+    real sum = 0;
+    for (; i < n; i++)
+        sum += x[i] * x[i];
+    for (int l = 0; l < LANES; l++)
+        sum += part[l];
+    return sum;
+}
+
+void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y) {
+    (void)be;
+    int64_t n = x.cols;
+    const real *weight = w.p;
+#pragma omp parallel for schedule(static) if (x.rows * n > 1 << 15)
+    for (int64_t t = 0; t < x.rows; t++) {
+        const real *a = row_of(x, t);
+        real *b = row_of(y, t);
+        real scale = 1 / (real)sqrt((double)(square_sum(a, n) / (real)n) + eps);
+        if (weight)
+            for (int64_t i = 0; i < n; i++)
+                b[i] = a[i] * scale * weight[i];
+        else
+            for (int64_t i = 0; i < n; i++)
+                b[i] = a[i] * scale;
+    }
+}
+
+void FN(norm_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double eps) {
+    (void)be;
+    if (kind == HEAD_NORM_NONE)
+        return;
+    int64_t heads = x.cols / head_dim;
+#pragma omp parallel for schedule(static) if (x.rows * x.cols > 1 << 15)
+    for (int64_t t = 0; t < x.rows; t++)
+        for (int64_t h = 0; h < heads; h++) {
+            real *a = row_of(x, t) + h * head_dim, sum = 0;
+            if (kind == HEAD_NORM_L2)
+                sum = (real)sqrt((double)square_sum(a, head_dim) + eps);
+            else
+                for (int64_t i = 0; i < head_dim; i++)
+                    sum += a[i];
+            for (int64_t i = 0; i < head_dim; i++)
+                a[i] /= sum;
+        }
+}

@@ -1,0 +1,11 @@
+// kernels/norm.h - norms over a row, and over the heads inside a row.
+//
+//   rms         y = x / sqrt(mean(x^2) + eps) * w         x, y [rows, D], w [1, D] or none; y may be x
+//   heads, L2   x_h = x_h / sqrt(sum(x_h^2) + eps)        x [rows, heads * head_dim], in place
+//   heads, L1   x_h = x_h / sum(x_h)                      the plain sum, signs kept, as FLA's "sum"
+//
+// A zero head stays zero under L2 (fault B59).
+#include "core/backend.h"
+
+void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y);
+void FN(norm_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);

@@ -1,0 +1,16 @@
+// kernels/pointwise.h - activations, gates and the log decay.
+//
+//   activate     x = scale act(x), in place
+//   multiply     x *= act(gate), in place on x
+//   scale_heads  y[t, h, :] = c s[t, h] x[t, h / r, :]   s [T, H] or [1, H], x [T, Hx * d], y [T, H * d],
+//                                                        r = H / Hx
+//   log_decay    x = -exp(A_h) softplus(x + dt)           lower_bound NaN
+//                x = lower_bound sigmoid(exp(A_h) (x + dt))
+//                x [T, H * c] in place, A [1, H] (none: exp(A) = 1), dt [1, H * c] or none; the result
+//                is a natural log, never positive (science.md section 0; KDA: fault B34)
+#include "core/backend.h"
+
+void FN(pointwise_activate)(backend *be, mat x, activation act, double scale);
+void FN(pointwise_multiply)(backend *be, mat gate, activation act, mat x);
+void FN(pointwise_scale_heads)(backend *be, mat x, mat s, double c, int64_t head_dim, mat y);
+void FN(pointwise_log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double lower_bound);

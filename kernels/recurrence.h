@@ -1,0 +1,12 @@
+// kernels/recurrence.h - the recurrences of core/steps.h, and states inside a block.
+//
+//   recurrence  o[t, h, :] = scale H_t^T q_t for all tokens of the block; state [H * K, V] goes from
+//               the block's start to its end.
+//   advance     one head, micro-steps first..last-1 (t n_h + j), no read-out: the same arithmetic, so
+//               that states looked at by an analysis are the states the model had.
+#include "core/backend.h"
+
+void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o);
+
+// S: [K, V] contiguous, of head h. Decay is applied at the first micro-step of a token.
+void FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S);
