@@ -291,7 +291,8 @@ json_t *output_head(const output *x) {
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
              json_object_set_new(v, "device", json_string("cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision", json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(v, "precision",
+                                 json_string(precision_name((precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)
