@@ -21,12 +21,12 @@ enum {
 typedef struct spectrum_options {
     const int64_t *windows; // ascending, no doubles, >= 1
     int n_windows;
-    int64_t samples;     // last tokens of windows in a row, spread evenly, the last token among them
+    int64_t samples; // last tokens of windows in a row, spread evenly, the last token among them
     const int64_t *ends; // or these positions in the row, ascending; NULL: spread
     int64_t n_ends;
-    int64_t lyapunov; // exponents over so many last tokens of the last row; 0: none
-    bool cond;        // condition numbers of the eigenvalues as well
-    bool keep_ledger; // ln |det A_t| of every token
+    int64_t lyapunov;              // exponents over so many last tokens of the last row; 0: none
+    bool cond;                     // condition numbers of the eigenvalues as well
+    bool keep_ledger;              // ln |det A_t| of every token
     const int64_t *layers, *heads; // selection, ascending; n = 0: all
     size_t n_layers, n_heads;
 } spectrum_options;
@@ -85,8 +85,8 @@ typedef struct spectrum_result { // everything owned
 double spectrum_strength_limit(precision p);
 double spectrum_norm_limit(precision p);
 
-// Reads `rows` rows of T tokens, one behind the other in ids. row and progress may be NULL. Windows
-// do not reach over a place where the state is emptied. ERR_USAGE for a selection that is not there
+// Reads `rows` rows of T tokens, one behind the other in ids. row: [rows], or NULL; progress may be
+// NULL. Windows do not reach over a place where the state is emptied. ERR_USAGE for a selection that is not there
 // and for a model without a linear layer (among the selected).
 bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, int64_t block,
                   const row_options *row, const spectrum_options *o, progress_fn progress,
@@ -103,16 +103,16 @@ bool spectrum_window_tells(const head_shape *s, int64_t W);
 // One window length over several heads.
 typedef struct spectrum_window {
     int64_t W;
-    int64_t products;   // evaluated
-    int frozen;         // most directions a product cannot touch
-    double norm2[3];    // 5, 50, 95 % over products
-    double radius[3];   // likewise
-    double asymmetry;   // median
-    double half_life[3]; // 10, 50, 90 % over modes; NaN: the window does not tell; inf: never
-    double never;       // share of modes that do not decay
-    double vanished;    // share of eigenvalues below 0.01
+    int64_t products;     // evaluated
+    int frozen;           // most directions a product cannot touch
+    double norm2[3];      // 5, 50, 95 % over products
+    double radius[3];     // likewise
+    double asymmetry;     // median
+    double half_life[3];  // 10, 50, 90 % over modes; NaN: the window does not tell; inf: never
+    double never;         // share of modes that do not decay
+    double vanished;      // share of eigenvalues below 0.01
     double complex_share; // of eigenvalues that are not real
-    double cond, error; // median condition number, largest 1e-15 norm2 cond; NaN without
+    double cond, error;   // median condition number, largest 1e-15 norm2 cond; NaN without
 } spectrum_window;
 
 // layer, head: indices into the result, -1 = all of them.
@@ -120,11 +120,11 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
                              spectrum_window *out, err *e);
 
 typedef struct spectrum_summary {
-    double complex_share;   // of tokens
-    double negative_share;  // of single-token eigenvalues
-    double median_modulus;  // of single-token eigenvalues
-    double rate;            // mean Lyapunov rate, ledger / (K tokens); singular tokens left out
-    double half_life;       // median over modes of the longest window that tells; NaN: none does
+    double complex_share;     // of tokens
+    double negative_share;    // of single-token eigenvalues
+    double median_modulus;    // of single-token eigenvalues
+    double rate;              // mean Lyapunov rate, ledger / (K tokens); singular tokens left out
+    double half_life;         // median over modes of the longest window that tells; NaN: none does
     int64_t half_life_window; // that window, 0: none
     double largest_exponent, smallest_exponent; // Lyapunov, NaN: off
     int64_t singular, strong, over_norm;

@@ -118,7 +118,8 @@ static void strengths(spectrum_tokens *s, const transitions *x, double limit) {
 
 bool spectrum_tokens_add(spectrum_tokens *s, const transitions *x, int64_t t0, int64_t T,
                          backend *be, err *e) {
-    double complex *eig = mem_alloc((size_t)spectrum_token_values(x), sizeof *eig, "eigenvalues", e);
+    double complex *eig =
+        mem_alloc((size_t)spectrum_token_values(x), sizeof *eig, "eigenvalues", e);
     if (!eig)
         return false;
     bool dense = x->kind != TRANSITION_DIAGONAL && !closed_form(x), ok = true;
