@@ -30,6 +30,13 @@ json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *w
         err_set(e, ERR_INPUT, "%s: %s%sis empty, need JSON", text_show(file), a, b);
         return NULL;
     }
+    static const char lfs[] = "version https://git-lfs";
+    if (n >= sizeof lfs && memcmp(text, lfs, sizeof lfs - 1) == 0) { // fault B3
+        err_set(e, ERR_INPUT,
+                "%s: is a Git LFS pointer, not the file itself: run `git lfs pull` in its folder",
+                text_show(file));
+        return NULL;
+    }
     json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     if (v)
         return v;

@@ -171,6 +171,8 @@ static void what_is_not_an_object_of_json_is_refused_with_its_place(void **state
     (void)state;
     refused("", ERR_INPUT, "is empty, need JSON");
     refused("  \n ", ERR_INPUT, "is empty, need JSON");
+    refused("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", ERR_INPUT,
+            "is a Git LFS pointer, not the file itself: run `git lfs pull` in its folder");
     refused("[1,2]", ERR_INPUT,
             "line 1, column 1: an array at the top, need an object of keys and values");
     refused("{\"a\":1} x", ERR_INPUT,

@@ -244,6 +244,33 @@ static void every_shorter_file_is_refused(void **state) {
     free(whole);
 }
 
+static void damaged_bytes_never_crash(void **state) {
+    (void)state;
+    static const double x[2] = {1, 2};
+    static const unsigned char put[] = {0, 1, '9', '(', ')', '\'', ',', '}', '>', 0xff};
+    size_t n, refused_ones = 0;
+    write_npy(1, DICT("'<f8'", "(2,)"), x, sizeof x);
+    char *whole = files_read(file(), &n);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < sizeof put; k++) {
+            npy a;
+            err e = {0};
+            char old = whole[i];
+            whole[i] = (char)put[k];
+            files_write(file(), whole, n);
+            whole[i] = old;
+            if (npy_read(file(), &a, &e)) {
+                assert_true(a.bytes == 16);
+                npy_free(&a);
+            } else {
+                assert_int_not_equal(e.code, ERR_NONE);
+                refused_ones++;
+            }
+        }
+    free(whole);
+    assert_true(refused_ones > n);
+}
+
 static void numbers_that_do_not_fit_are_named(void **state) {
     (void)state;
     static const int64_t big[3] = {5, -6, 2147483648}, bigger[1] = {9007199254740993};
@@ -430,6 +457,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_checked),
         cmocka_unit_test(damaged_headers_are_refused),
         cmocka_unit_test(every_shorter_file_is_refused),
+        cmocka_unit_test(damaged_bytes_never_crash),
         cmocka_unit_test(numbers_that_do_not_fit_are_named),
         cmocka_unit_test(what_is_written_is_byte_for_byte_as_numpy_writes_it),
         cmocka_unit_test(a_stream_in_odd_portions_equals_the_whole),
