@@ -108,8 +108,11 @@ typedef struct spectrum_window {
     double norm2[3];      // 5, 50, 95 % over products
     double radius[3];     // likewise
     double asymmetry;     // median
-    double half_life[3];  // 10, 50, 90 % over modes; NaN: the window does not tell; inf: never
+    double half_life[3];  // 10, 50, 90 % over modes; NaN: the window does not tell, or the mode is
+                          // lost; inf: never
     double never;         // share of modes that do not decay
+    double lost;          // share of modes below the rounding noise of their product: they rank as
+                          // the shortest half-lives and have no value
     double vanished;      // share of eigenvalues below 0.01
     double complex_share; // of eigenvalues that are not real
     double cond, error;   // median condition number, largest 1e-15 norm2 cond; NaN without
@@ -120,12 +123,13 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
                              spectrum_window *out, err *e);
 
 typedef struct spectrum_summary {
-    double complex_share;     // of tokens
-    double negative_share;    // of single-token eigenvalues
-    double median_modulus;    // of single-token eigenvalues
-    double rate;              // mean Lyapunov rate, ledger / (K tokens); singular tokens left out
-    double half_life;         // median over modes of the longest window that tells; NaN: none does
-    int64_t half_life_window; // that window, 0: none
+    double complex_share;      // of tokens
+    double negative_share;     // of single-token eigenvalues
+    double median_modulus;     // of single-token eigenvalues
+    double rate;               // mean Lyapunov rate, ledger / (K tokens); singular tokens left out
+    double half_life;          // median over modes of the longest window that tells; NaN: none does
+    double exponent_half_life; // median over Lyapunov exponents; NaN: off
+    int64_t half_life_window;  // that window, 0: none
     double largest_exponent, smallest_exponent; // Lyapunov, NaN: off
     int64_t singular, strong, over_norm;
     double strongest, largest_norm;

@@ -62,7 +62,8 @@ figure *spectrum_draw_norms(const spectrum_item *x, size_t index, err *e) {
             over += r->layer[i].head[h].over_norm;
     const char *band = "5-95% of products";
     ok = ok && add_curve(f, "norm |P|, median", &norm, band, e) &&
-         add_curve(f, "radius, median", &radius, band, e) && figure_mark(f, MARK_Y, 1, "1", e);
+         add_curve(f, "radius, median", &radius, band, e) &&
+         figure_mark(f, MARK_Y, 1, "contraction", e);
     if (ok)
         f->y.lo = 0;
     if (ok && over)
@@ -163,7 +164,7 @@ figure *spectrum_draw_ledger(const spectrum_item *x, size_t n, err *e) {
             for (int h = 0; h < x[i].result->layer[l].n_heads; h++)
                 singular += x[i].result->layer[l].head[h].singular;
     bool ok = figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, "mean of ln|det A| / K", "nats/token", SCALE_LINEAR, e) &&
+              figure_axis(&f->y, "ln|det A| / K", "nats/token", SCALE_LINEAR, e) &&
               add_curves(f, x, n, ledger_length, fill_ledger, "least to largest head", e);
     if (ok) {
         f->x.tokens = true;
@@ -258,6 +259,11 @@ static bool half_life_notes(figure *f, const spectrum_item *x, size_t n, err *e)
         if (ok && s.never > 0)
             ok = figure_note(f, e, "%s: %.3g %% of the modes over %lld tokens never decay.",
                              x[i].name, 100 * s.never, (long long)s.W);
+        if (ok && s.lost > 0)
+            ok = figure_note(f, e,
+                             "%s: %.3g %% of the modes over %lld tokens are below rounding; they "
+                             "count as the shortest and have no value.",
+                             x[i].name, 100 * s.lost, (long long)s.W);
     }
     return ok;
 }
@@ -266,7 +272,7 @@ figure *spectrum_draw_half_lives(const spectrum_item *x, size_t n, err *e) {
     figure *f = figure_new(FIG_CURVES, "half-life", "half-life of window modes",
                            n == 1 ? x->subtitle : "all chosen layers and heads", e);
     bool ok = f && figure_axis(&f->x, "window W", "tokens", SCALE_LOG2, e) &&
-              figure_axis(&f->y, "W ln 2 / -ln|lambda|, median", "tokens", SCALE_LOG10, e) &&
+              figure_axis(&f->y, "median half-life", "tokens", SCALE_LOG10, e) &&
               add_curves(f, x, n, window_count, fill_half_lives, "10-90% of modes", e) &&
               half_life_notes(f, x, n, e);
     return spectrum_drawn(f, ok);

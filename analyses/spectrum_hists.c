@@ -84,7 +84,7 @@ figure *spectrum_draw_moduli(const spectrum_item *x, size_t index, err *e) {
     double count[BARS];
     pool_tokens(r, TOKEN_MODULUS, count);
     bool ok = figure_axis(&f->x, "|lambda|", "1", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, "share of eigenvalues", "%", SCALE_LINEAR, e) &&
+              figure_axis(&f->y, "share", "%", SCALE_LINEAR, e) &&
               hist_series(f, "single tokens, not frozen", count, 0, 1, e);
     int pick[3], n = pick_three(r, pick);
     for (int i = 0; ok && i < n; i++) {
@@ -104,7 +104,7 @@ figure *spectrum_draw_angles(const spectrum_item *x, size_t n, err *e) {
     if (!f)
         return NULL;
     bool ok = figure_axis(&f->x, "angle of lambda", "rad", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, "share of pairs", "%", SCALE_LINEAR, e);
+              figure_axis(&f->y, "share", "%", SCALE_LINEAR, e);
     for (size_t i = 0; ok && i < n; i++) {
         double count[BARS];
         char name[256];
@@ -131,7 +131,7 @@ figure *spectrum_draw_reals(const spectrum_item *x, size_t n, err *e) {
     if (!f)
         return NULL;
     bool ok = figure_axis(&f->x, "lambda", "1", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, "share of real eigenvalues", "%", SCALE_LINEAR, e);
+              figure_axis(&f->y, "share", "%", SCALE_LINEAR, e);
     for (size_t i = 0; ok && i < n; i++) {
         double count[BARS];
         char name[256];

@@ -24,18 +24,21 @@ typedef struct pile {
     size_t n;
 } pile;
 
-// The value below which the share q lies: between neighbours linear, but never through an infinity.
+// Stands for a value that is known to be small and not how small; sorts before all others.
+#define LOST -1.0
+
+// The value below which the share q lies: between neighbours linear, but never through an infinity
+// or a lost value.
 static double quantile(const pile *p, double q) {
     if (p->n == 0)
         return NAN;
     double at = q * (double)(p->n - 1);
     size_t i = (size_t)at;
-    double part = at - (double)i;
-    if (part == 0 || i + 1 >= p->n)
-        return p->v[i];
-    if (isinf(p->v[i]) || isinf(p->v[i + 1]))
-        return p->v[part < 0.5 ? i : i + 1];
-    return p->v[i] + part * (p->v[i + 1] - p->v[i]);
+    double part = at - (double)i, low = p->v[i], high = i + 1 < p->n ? p->v[i + 1] : low;
+    double v = low + part * (high - low);
+    if (isinf(high) || low == LOST)
+        v = part < 0.5 ? low : high;
+    return v == LOST ? NAN : v;
 }
 
 static void quantiles(pile *p, const double *q, int n, double *out) {
@@ -54,11 +57,14 @@ enum { NORMS, RADII, ASYMMETRIES, LIVES, CONDS, PILES };
 
 // Adds one product to the piles.
 static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at, int64_t W, pile *p,
-                    spectrum_window *out, int64_t counts[4]) {
+                    spectrum_window *out, int64_t counts[5]) {
     const window_facts *f = &h->facts[at];
     double back = exp(f->log_scale);
     int K = l->shape.K;
     bool tells = spectrum_window_tells(&l->shape, W);
+    // The error of an eigenvalue is about 1e-15 |P|_2 cond. Ten times that, with K for the condition
+    // number (close to what --cond measures), is where a small mode ends and noise begins.
+    double noise = 1e-14 * K * f->norm2;
     p[NORMS].v[p[NORMS].n++] = f->norm2 * back;
     p[RADII].v[p[RADII].n++] = f->radius * back;
     p[ASYMMETRIES].v[p[ASYMMETRIES].n++] = f->asymmetry;
@@ -71,9 +77,10 @@ static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at,
         counts[1] += cimag(z) != 0;
         counts[2] += m * back < 0.01;
         if (tells) {
-            double life = spectrum_mode_half_life(m, f->log_scale, W);
+            double life = m > noise || m == 0 ? spectrum_mode_half_life(m, f->log_scale, W) : LOST;
             p[LIVES].v[p[LIVES].n++] = life;
             counts[3] += isinf(life);
+            counts[4] += life == LOST;
         }
         if (h->cond) {
             double c = h->cond[at * K + i];
@@ -92,7 +99,7 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
     bool ok = false;
     *out = (spectrum_window){.W = r->windows[window], .cond = NAN, .error = NAN};
     size_t products = 0, K = (size_t)r->K;
-    int64_t counts[4] = {0};
+    int64_t counts[5] = {0};
     for (int i = 0; i < r->n_layers; i++)
         for (int h = 0; h < r->layer[i].n_heads; h++)
             products += chosen(i, layer) && chosen(h, head) ? (size_t)r->samples : 0;
@@ -116,12 +123,34 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
     out->cond = median(&p[CONDS]);
     out->complex_share = (double)counts[1] / (double)counts[0]; // 0 / 0: NaN, nothing evaluated
     out->vanished = (double)counts[2] / (double)counts[0];
-    out->never = p[LIVES].n ? (double)counts[3] / (double)p[LIVES].n : NAN;
+    out->never = (double)counts[3] / (double)p[LIVES].n; // NaN: the window does not tell
+    out->lost = (double)counts[4] / (double)p[LIVES].n;
     ok = true;
 done:
     for (int i = 0; i < PILES; i++)
         free(p[i].v);
     return ok;
+}
+
+// Median half-life that the Lyapunov exponents give: no mode is too small for it.
+static bool exponent_half_life(const spectrum_result *r, int layer, int head, double *out, err *e) {
+    size_t most = 0;
+    for (int i = 0; i < r->n_layers; i++)
+        most += (size_t)r->layer[i].n_heads * (size_t)r->layer[i].shape.K;
+    pile p = {.v = mem_alloc(most, sizeof *p.v, "a summary", e)};
+    if (!p.v)
+        return false;
+    for (int i = 0; i < r->n_layers; i++)
+        for (int h = 0; chosen(i, layer) && h < r->layer[i].n_heads; h++) {
+            const double *x = r->layer[i].head[h].lyapunov;
+            for (int j = 0; x && chosen(h, head) && j < r->layer[i].shape.K; j++)
+                if (!isnan(x[j]))
+                    p.v[p.n++] = spectrum_mode_half_life(1, x[j] * (double)r->lyapunov_tokens,
+                                                         r->lyapunov_tokens);
+        }
+    *out = median(&p);
+    free(p.v);
+    return true;
 }
 
 bool spectrum_summarise(const spectrum_result *r, int layer, int head, spectrum_summary *out,
@@ -170,6 +199,8 @@ bool spectrum_summarise(const spectrum_result *r, int layer, int head, spectrum_
     out->median_modulus = spectrum_bins_median(bins, 0, 1);
     out->rate = rate / (double)ledger_tokens;
     free(bins);
+    if (!exponent_half_life(r, layer, head, &out->exponent_half_life, e))
+        return false;
     for (int w = r->n_windows - 1; w >= 0; w--) {
         spectrum_window s;
         if (!spectrum_window_summary(r, layer, head, w, &s, e))

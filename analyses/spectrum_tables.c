@@ -65,6 +65,7 @@ figure *spectrum_table_heads(const spectrum_item *x, size_t n, err *e) {
         {"mean rate", "nats/token", 4},
         {"half-life", "tokens", 4},
         {"over W", "tokens", 6},
+        {"half-life by exponents", "tokens", 4},
         {"largest exponent", "nats/token", 4},
         {"smallest exponent", "nats/token", 4},
         {"largest norm", "", 7},
@@ -86,8 +87,8 @@ figure *spectrum_table_heads(const spectrum_item *x, size_t n, err *e) {
                     100 * a.complex_share, 100 * a.negative_share,
                     a.median_modulus,      a.rate,
                     a.half_life,           a.half_life_window ? (double)a.half_life_window : NAN,
-                    a.largest_exponent,    a.smallest_exponent,
-                    a.largest_norm};
+                    a.exponent_half_life,  a.largest_exponent,
+                    a.smallest_exponent,   a.largest_norm};
                 snprintf(sheet_row(&s, x[i].name, v), LABEL, "L%d.H%d", x[i].result->layer[l].layer,
                          x[i].result->layer[l].head[h].head);
             }
@@ -111,6 +112,7 @@ figure *spectrum_table_windows(const spectrum_item *x, size_t n, err *e) {
         {"half-life", "tokens", 4},
         {"half-life, 90%", "tokens", 4},
         {"never decay", "%", 3},
+        {"lost in rounding", "%", 3},
         {"condition", "", 3},
         {"error estimate", "", 2},
     };
@@ -126,14 +128,11 @@ figure *spectrum_table_windows(const spectrum_item *x, size_t n, err *e) {
         for (int w = 0; ok && w < x[i].result->n_windows; w++) {
             spectrum_window a;
             ok = spectrum_window_summary(x[i].result, -1, -1, w, &a, e);
-            double v[COLS] = {(double)a.W,      (double)a.products,
-                              a.frozen,         a.radius[1],
-                              a.norm2[1],       a.norm2[2],
-                              a.asymmetry,      100 * a.complex_share,
-                              100 * a.vanished, a.half_life[0],
-                              a.half_life[1],   a.half_life[2],
-                              100 * a.never,    a.cond,
-                              a.error};
+            double v[COLS] = {
+                (double)a.W,      (double)a.products, a.frozen,       a.radius[1],
+                a.norm2[1],       a.norm2[2],         a.asymmetry,    100 * a.complex_share,
+                100 * a.vanished, a.half_life[0],     a.half_life[1], a.half_life[2],
+                100 * a.never,    100 * a.lost,       a.cond,         a.error};
             sheet_row(&s, x[i].name, v);
         }
     ok = ok && sheet_columns(f, &s, NULL, lines, e);

@@ -89,14 +89,37 @@ static void print_windows(const job *j, const spectrum_result *r, const spectrum
             snprintf(life, sizeof life, "never");
         else if (!isnan(w[i].half_life[1]))
             snprintf(life, sizeof life, "%.4g", w[i].half_life[1]);
+        else if (w[i].lost > 0.5)
+            snprintf(life, sizeof life, "lost");
         if (!isnan(w[i].never))
             snprintf(never, sizeof never, "%.3g%%", 100 * w[i].never);
-        output_print(j->out, "  %6lld %8lld %7d %8.4f %8.4f %8.1f%% %11s %9s\n", (long long)w[i].W,
+        output_print(j->out, "  %6lld %8lld %7d %8.4g %8.4g %8.1f%% %11s %9s\n", (long long)w[i].W,
                      (long long)w[i].products, w[i].frozen, w[i].norm2[1], w[i].radius[1],
                      100 * w[i].complex_share, life, never);
     }
     output_print(j->out,
                  "  (medians over products; half-life in tokens, median over their modes)\n");
+}
+
+// "12.3 tokens", "never", "-" (not measured).
+static const char *tokens(double v, char *buf, size_t size) {
+    if (isinf(v))
+        snprintf(buf, size, "never");
+    else
+        snprintf(buf, size, isnan(v) ? "-" : "%.4g tokens", v);
+    return buf;
+}
+
+static void print_half_life(const job *j, const spectrum_summary *s) {
+    char a[32], b[32];
+    if (s->half_life_window)
+        output_print(j->out, "  half-life: median %s over windows of %lld",
+                     tokens(s->half_life, a, sizeof a), (long long)s->half_life_window);
+    if (!isnan(s->exponent_half_life))
+        output_print(j->out, "%s %s by exponents", s->half_life_window ? "," : "  half-life:",
+                     tokens(s->exponent_half_life, b, sizeof b));
+    if (s->half_life_window || !isnan(s->exponent_half_life))
+        output_print(j->out, "\n");
 }
 
 static void print_summary(const job *j, const reading *x, const rows *rows,
@@ -123,6 +146,7 @@ static void print_summary(const job *j, const reading *x, const rows *rows,
         output_print(j->out, "; exponents over the last %lld tokens: %.5f to %.5f",
                      (long long)r->lyapunov_tokens, s->largest_exponent, s->smallest_exponent);
     output_print(j->out, "\n");
+    print_half_life(j, s);
 }
 
 static void print_notes(const job *j, const spectrum_result *r, const spectrum_summary *s) {
@@ -180,8 +204,9 @@ static json_t *window_json(const spectrum_window *w) {
     bad |= json_object_set_new(j, "norm2_5_50_95", triple(w->norm2));
     bad |= json_object_set_new(j, "radius_5_50_95", triple(w->radius));
     bad |= json_object_set_new(j, "half_life_10_50_90", triple(w->half_life));
-    bad |= set_real(j, "never_decay", w->never) | set_real(j, "asymmetry", w->asymmetry) |
-           set_real(j, "complex", w->complex_share) | set_real(j, "below_0.01", w->vanished);
+    bad |= set_real(j, "never_decay", w->never) | set_real(j, "lost_in_rounding", w->lost) |
+           set_real(j, "asymmetry", w->asymmetry) | set_real(j, "complex", w->complex_share) |
+           set_real(j, "below_0.01", w->vanished);
     if (!isnan(w->cond))
         bad |= set_real(j, "cond", w->cond) | set_real(j, "error_estimate", w->error);
     if (bad) {
@@ -196,6 +221,7 @@ static int set_summary(json_t *j, const spectrum_summary *s) {
               set_real(j, "negative", s->negative_share) |
               set_real(j, "median_modulus", s->median_modulus) | set_real(j, "rate", s->rate) |
               set_real(j, "half_life", s->half_life) |
+              set_real(j, "half_life_by_exponents", s->exponent_half_life) |
               json_object_set_new(j, "half_life_never", json_boolean(isinf(s->half_life)));
     bad |= set_int(j, "half_life_window", s->half_life_window) |
            set_real(j, "largest_exponent", s->largest_exponent) |
@@ -339,8 +365,11 @@ static bool pictures(job *j, err *e) {
     free(item);
     if (!ok)
         return false;
+    int text = 0; // the picture that all models share and that shows reflections (values below 0)
+    for (size_t i = 0; i < f.n; i++)
+        text = strcmp(f.v[i]->id, "reals") == 0 ? (int)i : text;
     results_about a = {.name = "spectrum", .source = j->source, .description = j->device};
-    ok = results_figures(j->out, j->o, &f, &a, 0, e);
+    ok = results_figures(j->out, j->o, &f, &a, text, e);
     figures_free(&f);
     return ok;
 }
