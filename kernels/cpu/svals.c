@@ -196,9 +196,9 @@ typedef struct lanes {
 } lanes;
 
 static bool lanes_new(lanes *x, const job *j, int groups, err *e) {
-    size_t n = (size_t)j->n, wide = (n + PANEL - 1) / PANEL * PANEL, width = (size_t)groups;
+    size_t n = (size_t)j->n, width = (size_t)groups;
     *x = (lanes){0};
-    x->X = mem_aligned(wide * CHUNK, sizeof(vec), "a block of states", e);
+    x->X = mem_aligned((n + SPARE) * CHUNK, sizeof(vec), "a block of states", e);
     x->A = mem_aligned(n * (n + 1) / 2, sizeof(vec), "Gram matrices", e);
     x->work = mem_aligned(4 * n, sizeof(vec), "reflectors", e);
     x->d = mem_aligned(n * width, sizeof(vec), "tridiagonal matrices", e);
@@ -216,44 +216,55 @@ static void lanes_free(lanes *x) {
     free(x->lambda);
 }
 
-// Entries of one matrix into its lane: `rows` slices of the longer side from `first` on. The
-// shorter side runs along the columns of X, so that X^T X has size n.
-static inline __attribute__((always_inline)) void load_lane(double *X, const job *j, bool wide,
-                                                            int64_t index, int first, int rows,
-                                                            int lane, norm scale) {
-    size_t at = (size_t)index * (size_t)j->K * (size_t)j->V;
-    const float *f = wide ? NULL : (const float *)j->a + at;
-    const double *d = wide ? (const double *)j->a + at : NULL;
-    bool by_rows = j->V <= j->K;
-    size_t V = (size_t)j->V;
+// Entries first .. first + rows - 1 of the longer side of LANES matrices, side by side. The shorter
+// side runs along the columns of X, so that X^T X has size n. Compiled once per type and layout.
+INLINE void load(vec *X, const job *j, const norm *scale, const size_t *at, int first, int rows,
+                 bool wide, bool along) {
+    vec down, down2;
+    const float *f[LANES];
+    const double *d[LANES];
+    // Entry s of column i: rows of the matrix are columns of X (`along`), or rows of X.
+    size_t row = (size_t)j->V, step_s = along ? 1 : row, step_i = along ? row : 1;
+    for (int l = 0; l < LANES; l++) {
+        size_t from = at[l] + (size_t)first * step_s;
+        f[l] = wide ? NULL : (const float *)j->a + from;
+        d[l] = wide ? (const double *)j->a + from : NULL;
+        down[l] = scale[l].down;
+        down2[l] = scale[l].down2;
+    }
     for (int i = 0; i < j->n; i++) {
-        double *x = X + lanes_x(i, 0) * LANES + (size_t)lane;
+        vec *x = X + (size_t)i * CHUNK;
         for (int s = 0; s < rows; s++) {
-            size_t from =
-                by_rows ? (size_t)(first + s) * V + (size_t)i : (size_t)i * V + (size_t)(first + s);
-            double v = wide ? d[from] : (double)f[from];
-            x[(size_t)s * PANEL * LANES] = wide ? v * scale.down * scale.down2 : v * scale.down;
+            size_t k = (size_t)i * step_i + (size_t)s * step_s;
+            vec t;
+            for (int l = 0; l < LANES; l++)
+                t[l] = wide ? d[l][k] : (double)f[l][k];
+            x[s] = wide ? t * down * down2 : t * down;
         }
     }
 }
 
-// Gram matrices of LANES states from `first` on (fewer at the end: empty lanes stay zero) and
+// Gram matrices of LANES states from `first` on and
 // their tridiagonal forms, into column `group` of the group's d and e2.
 static void reduce_lanes(const job *j, lanes *x, int64_t first, const norm *scale, int group,
                          int groups, double *trace) {
     int side = j->K > j->V ? j->K : j->V, n = j->n;
+    size_t at[LANES], size = (size_t)j->K * (size_t)j->V;
+    // Lanes beyond the last state repeat it.
+    for (int l = 0; l < LANES; l++)
+        at[l] = (size_t)(first + l < j->count ? first + l : j->count - 1) * size;
     memset(x->A, 0, (size_t)n * ((size_t)n + 1) / 2 * sizeof *x->A);
     for (int s = 0; s < side; s += CHUNK) {
         int rows = side - s < CHUNK ? side - s : CHUNK;
-        for (int l = 0; l < LANES; l++) {
-            // An unused lane holds what an earlier block left there: finite, and never read back.
-            if (first + l >= j->count || !scale[l].finite)
-                continue;
-            if (j->wide)
-                load_lane((double *)x->X, j, true, first + l, s, rows, l, scale[l]);
-            else
-                load_lane((double *)x->X, j, false, first + l, s, rows, l, scale[l]);
-        }
+        bool along = j->K <= j->V;
+        if (j->wide && along)
+            load(x->X, j, scale, at, s, rows, true, true);
+        else if (j->wide)
+            load(x->X, j, scale, at, s, rows, true, false);
+        else if (along)
+            load(x->X, j, scale, at, s, rows, false, true);
+        else
+            load(x->X, j, scale, at, s, rows, false, false);
         lanes_gram(x->X, rows, n, x->A);
     }
     vec sum = {0};
@@ -272,9 +283,7 @@ static void lanes_values(const job *j, lanes *x, int64_t first, int groups, bool
         groups = (int)((j->count - first + LANES - 1) / LANES);
     int lanes = groups * LANES, n = j->n;
     for (int l = 0; l < lanes; l++) {
-        scale[l] = (norm){1, 1, 0, true, true};
-        if (first + l < j->count)
-            scale[l] = norm_of(j, first + l);
+        scale[l] = first + l < j->count ? norm_of(j, first + l) : scale[l - 1];
     }
     for (int g = 0; g < groups; g++)
         reduce_lanes(j, x, first + g * LANES, scale + g * LANES, g, groups, trace + g * LANES);

@@ -40,14 +40,13 @@ INLINE vec root(vec x) {
 
 // Tridiagonals are diagonalised GROUP vectors at a time: the recurrence is one long chain of
 // divisions, and only independent chains hide their latency.
-enum { GROUP = 4, PANEL = 4, CHUNK = 64 };
+enum { GROUP = 4 };
 
-// Rows of the input enter in panels of PANEL columns: X[(i / PANEL * CHUNK + s) * PANEL +
-// i % PANEL] is column i of row s < rows <= CHUNK. Columns n.. up to the next multiple of PANEL
-// must hold anything finite.
-static inline size_t lanes_x(int i, int s) {
-    return ((size_t)(i / PANEL) * CHUNK + (size_t)s) * PANEL + (size_t)(i % PANEL);
-}
+// CHUNK is not a power of two: columns of X that far apart would compete for the same cache sets.
+enum { CHUNK = 66, SPARE = 3 };
+
+// The input enters as X[i * CHUNK + s]: entry s < CHUNK of column i. SPARE columns beyond the last
+// are read, and must hold something finite.
 
 // The lower triangle, column by column: column j starts at its diagonal element.
 // A[lanes_column(n, j) + i] is element (i, j), i >= j.
