@@ -28,8 +28,8 @@ typedef struct norm {
     bool finite, zero;
 } norm;
 
-// The exponent field of the largest |entry| from the bit patterns: integers compare like the
-// magnitudes do, and NaN and Inf come out above every number.
+// The largest |entry| from the bit patterns: as integers they compare like the magnitudes do, and
+// NaN and Inf come out above every number.
 static norm norm_f32(const float *a, size_t size) {
     uint32_t top = 0;
     for (size_t i = 0; i < size; i++) {
@@ -248,8 +248,8 @@ INLINE void load(vec *X, const job *j, const norm *scale, const size_t *at, int 
     }
 }
 
-// Gram matrices of LANES states from `first` on and
-// their tridiagonal forms, into column `group` of the group's d and e2.
+// Gram matrices of LANES states from `first` on, and their tridiagonal forms into column `group` of
+// the group's d and e2.
 static void reduce_lanes(const job *j, lanes *x, int64_t first, const norm *scale, int group,
                          int groups, double *trace) {
     int side = j->K > j->V ? j->K : j->V, n = j->n;
@@ -304,7 +304,7 @@ static void lanes_values(const job *j, lanes *x, int64_t first, int groups, unsi
         scale[l] = first + l < j->count ? norm_of(j, first + l) : scale[l - 1];
     for (int g = 0; g < groups; g++)
         reduce_lanes(j, x, first + g * LANES, scale + g * LANES, g, groups, trace + g * LANES);
-    lanes_eigenvalues(x->d, x->e2, n, groups, trace, x->lambda);
+    lanes_eigenvalues(x->d, x->e2, n, groups, x->lambda);
     for (int l = 0; l < lanes && first + l < j->count; l++) {
         if (!scale[l].finite || scale[l].zero) {
             fill_result(j, first + l, scale[l].finite ? 0 : NAN);

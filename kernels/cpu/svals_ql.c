@@ -66,16 +66,23 @@ INLINE void sweep(chain *x, vec *restrict d, vec *restrict e2, int n, int hi, in
     }
 }
 
-INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, const double *scale,
-                        double *lambda) {
+INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, double *lambda) {
     chain x;
     int lanes = G * LANES, at[GROUP * LANES];
     double *D = (double *)d, *E = (double *)e2, drop[GROUP * LANES];
     for (int l = 0; l < lanes; l++) {
-        // A matrix with a NaN would never converge; it is done before it starts.
-        at[l] = isnan(scale[l]) ? n : 0;
-        double t = scale[l] * (DBL_EPSILON / 8);
+        // lambda_1 <= max d + 2 max e <= 2 lambda_1.
+        double top = 0, top2 = 0, sum = 0;
+        for (int i = 0; i < n; i++) {
+            double di = D[i * lanes + l], ei = i < n - 1 ? E[i * lanes + l] : 0;
+            top = di > top ? di : top;
+            top2 = ei > top2 ? ei : top2;
+            sum += di + ei;
+        }
+        double t = (top + 2 * sqrt(top2)) * (DBL_EPSILON / 8);
         drop[l] = t * t;
+        // A matrix with a NaN would never converge; it is done before it starts.
+        at[l] = isfinite(sum) ? 0 : n;
     }
     for (int l = 0; l < lanes; l++)
         for (int i = 0; i < at[l]; i++)
@@ -120,20 +127,20 @@ INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, const d
             lambda[(size_t)i * (size_t)lanes + (size_t)l] = NAN;
 }
 
-void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, const double *scale, double *lambda) {
+void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, double *lambda) {
     // A constant count lets the compiler unroll the vectors of a step into independent chains.
     switch (groups) {
     case 1:
-        eigenvalues(d, e2, n, 1, scale, lambda);
+        eigenvalues(d, e2, n, 1, lambda);
         break;
     case 2:
-        eigenvalues(d, e2, n, 2, scale, lambda);
+        eigenvalues(d, e2, n, 2, lambda);
         break;
     case 3:
-        eigenvalues(d, e2, n, 3, scale, lambda);
+        eigenvalues(d, e2, n, 3, lambda);
         break;
     default:
-        eigenvalues(d, e2, n, GROUP, scale, lambda);
+        eigenvalues(d, e2, n, GROUP, lambda);
         break;
     }
 }
