@@ -5,6 +5,8 @@
 # The NumPy side needs python3 with numpy, and DELTOP_SHARED (default ../shared) for
 # peers/erank_authors.py; without them only ours is printed. Both sides count singular values and
 # effective rank, not the making of the states.
+# Threads are bound to cores: calls of a few milliseconds otherwise run with both threads on one core
+# while the other idles, until the kernel notices (measured: half the rate).
 set -eu
 build=${1:-build} turns=${TURNS:-3} threads=${THREADS:-2}
 shared=${DELTOP_SHARED:-../shared}
@@ -17,7 +19,7 @@ if [ -f "$peer" ] && python3 -c 'import numpy' 2>/dev/null; then numpy=yes; fi
 [ $numpy = yes ] || echo "SKIP: no python3 with numpy, or no $peer"
 
 for turn in $(seq "$turns"); do
-    out=$(OMP_NUM_THREADS=$threads "$program" 2>/dev/null | grep '^measured')
+    out=$(OMP_PROC_BIND=true OMP_NUM_THREADS=$threads "$program" 2>/dev/null | grep '^measured')
     for n in 32 64 128; do
         ours=$(sed -n "s/^measured svals ${n}x$n f32: \([0-9]*\) .*/\1/p" <<<"$out")
         if [ $numpy = yes ]; then
