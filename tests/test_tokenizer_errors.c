@@ -305,7 +305,7 @@ static void patterns_are_spelled_for_pcre2_or_refused(void **state) {
         tok_buf out = {0};
         err e = {0};
         const char *from = spelled[k].from, *to = spelled[k].to;
-        bool ok = tok_regex_translate(from, strlen(from), &out, &e);
+        bool ok = tok_regex_translate(from, strlen(from), false, &out, &e);
         if (strstr(from, "\\S")) { // its spelling is long; that it is one is what counts
             assert_true(ok);
             assert_non_null(strstr(out.p, "(?![^\\t-\\r"));
@@ -343,6 +343,47 @@ static void blanks_are_white_space_and_nothing_else(void **state) {
     tok_finder_free(&f);
 }
 
+// The quick form of a pattern must cut text below U+0800 as the full one does.
+static void both_forms_of_a_pattern_find_the_same(void **state) {
+    (void)state;
+    static const char *const regex[] = {
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+        "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+        "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|\\P{L}\\W|\\w+\\b"};
+    uint32_t seed = 3;
+    size_t matches = 0;
+    tok_finder f = {0};
+    for (int k = 0; k < 2; k++) {
+        tok_pattern p = {0}, full;
+        err e = {0};
+        assert_true(tok_pattern_regex(&p, regex[k], strlen(regex[k]), &e));
+        assert_non_null(p.plain);
+        full = p;
+        full.plain = NULL;
+        for (int round = 0; round < 2000; round++) {
+            char text[256];
+            size_t n = 0, a = 0, b = 0, c = 0, d = 0;
+            while (n < 200) {
+                seed = seed * 1664525u + 1013904223u;
+                uint32_t x = (seed >> 8) % (round % 2 ? 0x800 : 0x80);
+                n += (size_t)tok_char_put(x, text + n);
+            }
+            tok_find one = {0}, two = {0};
+            bool found = true, other = true;
+            while (found) {
+                assert_true(tok_pattern_next(&p, &f, &one, text, n, &a, &b, &found, &e));
+                assert_true(tok_pattern_next(&full, &f, &two, text, n, &c, &d, &other, &e));
+                assert_int_equal(found, other);
+                assert_true(!found || (a == c && b == d));
+                matches += found;
+            }
+        }
+        tok_pattern_free(&p);
+    }
+    tok_finder_free(&f);
+    printf("measured matches equal in both forms: %zu\n", matches);
+}
+
 static void the_byte_alphabet_is_one_to_one(void **state) {
     (void)state;
     for (int b = 0; b < 256; b++)
@@ -378,6 +419,7 @@ int main(void) {
         cmocka_unit_test(names_of_bos_and_eos_come_from_the_config_beside),
         cmocka_unit_test(patterns_are_spelled_for_pcre2_or_refused),
         cmocka_unit_test(blanks_are_white_space_and_nothing_else),
+        cmocka_unit_test(both_forms_of_a_pattern_find_the_same),
         cmocka_unit_test(the_byte_alphabet_is_one_to_one),
         cmocka_unit_test(maximal_bad_parts_are_those_of_the_unicode_standard),
     };

@@ -296,8 +296,11 @@ bool text_curves(const textplot *t, err *e) {
     if (!rest.series)
         return false;
     for (size_t i = 0; i < t->f->n_series; i++)
-        if (!is_context(t, &t->f->series[i]))
-            rest.series[rest.n_series++] = t->f->series[i];
+        if (!is_context(t, &t->f->series[i])) {
+            series *s = &rest.series[rest.n_series++];
+            *s = t->f->series[i];
+            s->lo = s->hi = NULL; // bands are not drawn: they do not stretch the axis either
+        }
     if (rest.n_series)
         inner.f = &rest;
     bool ok = draw(&inner, e);
