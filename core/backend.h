@@ -53,7 +53,8 @@ typedef struct backend_ops {
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
-    void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss);
+    void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
+                   int32_t *best);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).

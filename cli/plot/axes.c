@@ -149,6 +149,9 @@ static void linear_ticks(axes *a, const axis *spec, int want, bool ascii, int *f
     ticks t;
     double lo = a->lo, hi = a->hi;
     *factor = 0;
+    // Nobody counts half tokens.
+    while (spec->tokens && want > 2 && ticks_find(lo, hi, want, false, &t) && ticks_step(&t) < 1)
+        want--;
     if (!ticks_find(lo, hi, want, false, &t))
         return;
     *factor = spec->tokens ? 0 : ticks_factor(lo, hi);
@@ -186,7 +189,7 @@ static void log2_ticks(axes *a, const axis *spec, int want, bool ascii, bool *ki
 static void log10_ticks(axes *a, int want, bool ascii) {
     double span = log10(a->hi / a->lo);
     int from = (int)floor(log10(a->lo)), to = (int)ceil(log10(a->hi)), every = 1;
-    while (span / every > fmax(8, 0) || span / every > want * 1.3)
+    while (span / every > 8 || span / every > want * 1.3)
         every++;
     bool plain = from >= -4 && to <= 5;
     for (int k = from; k <= to; k++)
