@@ -11,7 +11,9 @@
 
 // clang-format off
 #define COMMAND_LIST(X) \
-    X(tokens)
+    X(tokens) \
+    X(loss) \
+    X(parity)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };

@@ -7,8 +7,10 @@
 #include "core/text.h"
 #include "kernels/cpu/cpu.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool session_open(session *s, const options *o, err *e) {
     *s = (session){.o = o, .bos = -1};
@@ -26,6 +28,8 @@ static void close_model(session *s) {
 
 void session_close(session *s) {
     close_model(s);
+    if (s->input)
+        fclose(s->input);
     backend_close(s->be);
     s->be = NULL;
 }
@@ -76,6 +80,24 @@ void rows_free(rows *r) {
     *r = (rows){0};
 }
 
+// Standard input can be read once, but every model wants it.
+static bool keep_input(session *s, err *e) {
+    char piece[1 << 16];
+    size_t n = 0;
+    if (!s->input) {
+        s->input = tmpfile();
+        if (!s->input)
+            return err_set(e, ERR_IO, "standard input: no temporary file: %s", strerror(errno));
+        while ((n = fread(piece, 1, sizeof piece, stdin)) > 0)
+            if (fwrite(piece, 1, n, s->input) != n)
+                return err_set(e, ERR_IO, "standard input: temporary file: %s", strerror(errno));
+        if (ferror(stdin))
+            return err_set(e, ERR_IO, "standard input: %s", strerror(errno));
+    }
+    rewind(s->input);
+    return true;
+}
+
 // Document starts inside each row, relative to the row.
 static bool cut_starts(const session *s, rows *r, err *e) {
     r->opt = mem_zalloc((size_t)r->n + 1, sizeof *r->opt, "rows", e);
@@ -99,7 +121,7 @@ static bool cut_starts(const session *s, rows *r, err *e) {
     return true;
 }
 
-bool session_rows(const session *s, size_t i, int64_t least, rows *r, err *e) {
+bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     const char *path = s->o->document[i];
     document_options how = {.tokenizer = s->t,
                             .n_vocab = s->m->info.n_vocab,
@@ -107,6 +129,11 @@ bool session_rows(const session *s, size_t i, int64_t least, rows *r, err *e) {
                             .bos = s->bos,
                             .digest = true};
     *r = (rows){0};
+    if (strcmp(path, "-") == 0) {
+        if (!keep_input(s, e))
+            return false;
+        how.input = s->input;
+    }
     if (!document_read(path, &how, &r->d, e))
         return false;
     if (r->d.bad_utf8)

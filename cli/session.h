@@ -9,6 +9,7 @@
 #include "core/tokenizer.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
 typedef struct session {
     const options *o;
@@ -16,6 +17,7 @@ typedef struct session {
     model *m;     // the model opened last, owned
     tokenizer *t; // its tokenizer, NULL when no document needs one; owned
     int32_t bos;  // for --add-bos and --reset-at-bos, -1 otherwise
+    FILE *input;  // standard input kept, so that several models can read it; owned
 } session;
 
 // Opens the device of --device in the precision of --precision.
@@ -41,7 +43,7 @@ typedef struct rows {
 
 // least: tokens that a row must have for the command to make sense (2 for losses). A document with
 // fewer than --length tokens is one shorter row, with a note.
-bool session_rows(const session *s, size_t document, int64_t least, rows *r, err *e);
+bool session_rows(session *s, size_t document, int64_t least, rows *r, err *e);
 void rows_free(rows *r); // an empty one is fine
 static inline const int32_t *rows_ids(const rows *r, int64_t row) {
     return r->d.ids + row * r->length;

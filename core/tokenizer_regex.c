@@ -1,0 +1,384 @@
+#include "core/mem.h"
+#include "core/tok.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The library compiles patterns with Oniguruma in Ruby syntax. What both engines spell alike is
+// copied; what they spell alike but mean differently is rewritten (\s, \w, \d, \v, {,n}, scripts);
+// what remains is refused, because a pattern that means something else gives other ids in silence.
+
+// White_Space. PCRE2's own \s also holds U+180E, which is no blank since Unicode 6.3.
+#define SPACE                                                                                      \
+    "\\t-\\r\\x20\\x85\\xA0\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{"   \
+    "3000}"
+#define NOT_SPACE                                                                                  \
+    "\\x00-\\x08\\x0E-\\x1F!-\\x84\\x86-\\x9F\\xA1-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{"     \
+    "2027}"                                                                                        \
+    "\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}"
+// Alphabetic (letters, letter numbers, and the circled letters among the symbols), marks, decimal
+// digits, connecting punctuation.
+#define WORD                                                                                       \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{"     \
+    "1F169}"                                                                                       \
+    "\\x{1F170}-\\x{1F189}"
+
+typedef struct source {
+    const char *s;
+    size_t n, i;
+    tok_buf *out;
+    err *e;
+} source;
+
+static bool put(source *r, const char *s) {
+    return tok_buf_add(r->out, s, strlen(s), r->e);
+}
+
+static bool copy(source *r, size_t n) {
+    if (!tok_buf_add(r->out, r->s + r->i, n, r->e))
+        return false;
+    r->i += n;
+    return true;
+}
+
+static bool starts(const source *r, const char *what) {
+    size_t n = strlen(what);
+    return r->n - r->i >= n && !memcmp(r->s + r->i, what, n);
+}
+
+static bool refuse(source *r, size_t n) {
+    if (n > r->n - r->i)
+        n = r->n - r->i;
+    return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%s\": \"%s\" is not supported",
+                   tok_show(r->s, r->n), tok_show(r->s + r->i, n));
+}
+
+// \p{Name}, \P{Name}, \p{^Name}: a general category, or a script (as Script, not the wider
+// Script_Extensions that PCRE2 would take).
+static bool property(source *r) {
+    static const char *const categories =
+        " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp "
+        "C Cc Cf Cs Co Cn ";
+    const char *open = r->s + r->i + 3, *end = r->s + r->n;
+    const char *close = r->i + 3 < r->n ? memchr(open, '}', (size_t)(end - open)) : NULL;
+    if (!close || r->s[r->i + 2] != '{')
+        return refuse(r, 4);
+    bool negative = r->s[r->i + 1] == 'P';
+    size_t whole = (size_t)(close + 1 - (r->s + r->i));
+    if (*open == '^')
+        open++, negative = !negative;
+    size_t n = (size_t)(close - open);
+    char name[40], spaced[44];
+    if (n == 0 || n >= sizeof name || memchr(open, 0, n) || memchr(open, ' ', n))
+        return refuse(r, whole);
+    memcpy(name, open, n);
+    name[n] = 0;
+    snprintf(spaced, sizeof spaced, " %s ", name);
+    char text[64];
+    snprintf(text, sizeof text, "\\%c{%s%s}", negative ? 'P' : 'p',
+             strstr(categories, spaced) ? "" : "sc:", name);
+    r->i += whole;
+    return put(r, text);
+}
+
+static int hex_digits(const source *r, size_t at, int most) {
+    int n = 0;
+    while (n < most && at + (size_t)n < r->n &&
+           strchr("0123456789abcdefABCDEF", r->s[at + (size_t)n]) && r->s[at + (size_t)n])
+        n++;
+    return n;
+}
+
+// \xHH, \x{H...}, \uHHHH
+static bool code_point(source *r) {
+    bool braced = starts(r, "\\x{");
+    int want = r->s[r->i + 1] == 'u' ? 4 : braced ? 8 : 2;
+    size_t at = r->i + (braced ? 3 : 2);
+    int n = hex_digits(r, at, want);
+    if (n == 0 || (r->s[r->i + 1] == 'u' && n != 4) ||
+        (braced && (at + (size_t)n >= r->n || r->s[at + (size_t)n] != '}')))
+        return refuse(r, 4);
+    char text[24];
+    snprintf(text, sizeof text, "\\x{%.*s}", n, r->s + at);
+    r->i = at + (size_t)n + braced;
+    return put(r, text);
+}
+
+static bool escape(source *r, bool in_class) {
+    if (r->i + 1 >= r->n)
+        return refuse(r, 1);
+    char c = r->s[r->i + 1];
+    const char *text = NULL;
+    switch (c) {
+    case 'p':
+    case 'P':
+        return property(r);
+    case 'x':
+    case 'u':
+        return code_point(r);
+    case 's':
+        text = in_class ? SPACE : "[" SPACE "]";
+        break;
+    case 'S':
+        text = in_class ? NOT_SPACE : "[^" SPACE "]";
+        break;
+    case 'w':
+        text = in_class ? WORD : "[" WORD "]";
+        break;
+    case 'W':
+        text = in_class ? NULL : "[^" WORD "]";
+        break;
+    case 'd':
+        text = "\\p{Nd}";
+        break;
+    case 'D':
+        text = "\\P{Nd}";
+        break;
+    case 'v':
+        text = "\\x0B";
+        break;
+    case 'r':
+    case 'n':
+    case 't':
+    case 'f':
+    case 'a':
+    case 'e':
+        return copy(r, 2);
+    default:
+        if (c > 0x20 && c < 0x7F && !strchr("0123456789", c) &&
+            !((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
+            return copy(r, 2);
+        return refuse(r, 2);
+    }
+    if (!text)
+        return refuse(r, 2);
+    r->i += 2;
+    return put(r, text);
+}
+
+// [...]: nested classes and && are set operations there and plain characters here.
+static bool class(source *r) {
+    if (!copy(r, starts(r, "[^") ? 2 : 1))
+        return false;
+    size_t first = r->i;
+    while (r->i < r->n && r->s[r->i] != ']') {
+        char c = r->s[r->i];
+        if (c == '[' || starts(r, "&&"))
+            return refuse(r, 2);
+        if (!(c == '\\' ? escape(r, true) : copy(r, 1)))
+            return false;
+    }
+    if (r->i == r->n || r->i == first)
+        return err_set(r->e, ERR_INPUT, "pattern \"%s\": empty or unclosed [ ]",
+                       tok_show(r->s, r->n));
+    return copy(r, 1);
+}
+
+static bool group(source *r) {
+    static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", NULL};
+    if (r->i == 0 && starts(r, "(?i)")) // elsewhere its reach differs between the engines
+        return copy(r, 4);
+    for (int k = 0; kinds[k]; k++)
+        if (starts(r, kinds[k]))
+            return copy(r, strlen(kinds[k]));
+    return starts(r, "(?") || starts(r, "(*") ? refuse(r, 4) : copy(r, 1);
+}
+
+// {n} {n,} {n,m} {,m}; anything else in braces is text.
+static bool braces(source *r) {
+    size_t i = r->i + 1, low = i, comma = 0;
+    while (i < r->n && ((r->s[i] >= '0' && r->s[i] <= '9') || (r->s[i] == ',' && !comma))) {
+        if (r->s[i] == ',')
+            comma = i;
+        i++;
+    }
+    bool any = i > low + (comma != 0);
+    if (i >= r->n || r->s[i] != '}' || !any)
+        return put(r, "\\{") && (r->i++, true);
+    // Ruby reads {n,m}+ as a repeat of a repeat and {n}? as an optional group.
+    char after = i + 1 < r->n ? r->s[i + 1] : 0;
+    if (after == '+' || (after == '?' && !comma))
+        return refuse(r, i + 2 - r->i);
+    if (comma == low) {
+        r->i++;
+        return put(r, "{0") && copy(r, i - low + 1);
+    }
+    return copy(r, i + 1 - r->i);
+}
+
+bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e) {
+    source r = {regex, n, 0, out, e};
+    out->n = 0;
+    if (!tok_buf_add(out, "", 0, e))
+        return false;
+    while (r.i < n) {
+        bool ok = true;
+        switch (regex[r.i]) {
+        case '\\':
+            ok = escape(&r, false);
+            break;
+        case '[':
+            ok = class(&r);
+            break;
+        case '(':
+            ok = group(&r);
+            break;
+        case '{':
+            ok = braces(&r);
+            break;
+        default:
+            ok = copy(&r, 1);
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static void *hook_alloc(size_t n, void *ctx) {
+    (void)ctx;
+    return mem_alloc(n, 1, "a pattern", NULL);
+}
+
+static void hook_free(void *p, void *ctx) {
+    (void)ctx;
+    free(p);
+}
+
+bool tok_pattern_regex(tok_pattern *p, const char *regex, size_t n, err *e) {
+    tok_buf text = {0};
+    pcre2_general_context *general = NULL;
+    pcre2_compile_context *context = NULL;
+    bool ok = false;
+    if (!tok_regex_translate(regex, n, &text, e))
+        goto done;
+    general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
+    context = general ? pcre2_compile_context_create(general) : NULL;
+    if (!context) {
+        err_set(e, ERR_NOMEM, "out of memory: a pattern");
+        goto done;
+    }
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF); // what . and $ look at
+    int code = 0;
+    PCRE2_SIZE at = 0;
+    p->code = pcre2_compile((PCRE2_SPTR)text.p, text.n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
+                            &code, &at, context);
+    if (!p->code) {
+        PCRE2_UCHAR why[128] = "";
+        pcre2_get_error_message(code, why, sizeof why);
+        err_set(e, code == PCRE2_ERROR_HEAP_FAILED ? ERR_NOMEM : ERR_INPUT, "pattern \"%s\": %s",
+                tok_show(regex, n), (char *)why);
+        goto done;
+    }
+    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+    ok = true;
+done:
+    pcre2_compile_context_free(context);
+    pcre2_general_context_free(general);
+    free(text.p);
+    return ok;
+}
+
+bool tok_pattern_literal(tok_pattern *p, const char *s, size_t n, err *e) {
+    p->literal = mem_alloc(n + 1, 1, "a pattern", e);
+    if (!p->literal)
+        return false;
+    memcpy(p->literal, s, n);
+    p->literal[n] = 0;
+    p->literal_n = n;
+    return true;
+}
+
+void tok_pattern_free(tok_pattern *p) {
+    free(p->literal);
+    pcre2_code_free(p->code);
+    *p = (tok_pattern){0};
+}
+
+// A run of a million letters may need a deep stack once; the machine's limits, not PCRE2's small
+// defaults, are the ones that count.
+static bool finder_open(tok_finder *f, err *e) {
+    f->general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
+    f->context = f->general ? pcre2_match_context_create(f->general) : NULL;
+    f->data = f->context ? pcre2_match_data_create(1, f->general) : NULL;
+    if (!f->data)
+        return err_set(e, ERR_NOMEM, "out of memory: matching a pattern");
+    pcre2_set_match_limit(f->context, UINT32_MAX);
+    pcre2_set_depth_limit(f->context, UINT32_MAX);
+    pcre2_set_heap_limit(f->context, UINT32_MAX);
+    f->stack = pcre2_jit_stack_create(32 * 1024, (size_t)256 << 20, f->general);
+    if (f->stack)
+        pcre2_jit_stack_assign(f->context, NULL, f->stack);
+    return true;
+}
+
+void tok_finder_free(tok_finder *f) {
+    pcre2_match_data_free(f->data);
+    pcre2_jit_stack_free(f->stack);
+    pcre2_match_context_free(f->context);
+    pcre2_general_context_free(f->general);
+    *f = (tok_finder){0};
+}
+
+static bool search(const tok_pattern *p, tok_finder *f, const char *s, size_t n, size_t from,
+                   size_t *start, size_t *end, bool *found, err *e) {
+    *found = false;
+    if (p->literal) {
+        char *hit =
+            from <= n && p->literal_n ? memmem(s + from, n - from, p->literal, p->literal_n) : NULL;
+        if (hit) {
+            *found = true;
+            *start = (size_t)(hit - s);
+            *end = *start + p->literal_n;
+        }
+        return true;
+    }
+    if (!f->data && !finder_open(f, e))
+        return false;
+    int rc = p->jit ? pcre2_jit_match(p->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, f->data,
+                                      f->context)
+                    : PCRE2_ERROR_JIT_STACKLIMIT;
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(p->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         f->data, f->context);
+    if (rc == PCRE2_ERROR_NOMATCH)
+        return true;
+    if (rc < 0) {
+        PCRE2_UCHAR why[128] = "";
+        pcre2_get_error_message(rc, why, sizeof why);
+        return err_set(
+            e, rc == PCRE2_ERROR_NOMEMORY || rc == PCRE2_ERROR_HEAPLIMIT ? ERR_NOMEM : ERR_INPUT,
+            "matching the pattern at byte %zu: %s", from, (char *)why);
+    }
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(f->data);
+    *found = true;
+    *start = at[0];
+    *end = at[1];
+    return true;
+}
+
+bool tok_pattern_next(const tok_pattern *p, tok_finder *f, tok_find *it, const char *s, size_t n,
+                      size_t *start, size_t *end, bool *found, err *e) {
+    *found = false;
+    while (!it->done && it->next <= n) {
+        if (!search(p, f, s, n, it->next, start, end, found, e))
+            return false;
+        if (!*found)
+            break;
+        // No empty match right behind the last match: look again one character further.
+        if (*start == *end && it->matched && it->last_end == *end) {
+            int len = 1;
+            if (it->next < n)
+                tok_char(s + it->next, &len);
+            it->next += (size_t)len;
+            *found = false;
+            continue;
+        }
+        it->next = it->last_end = *end;
+        it->matched = true;
+        return true;
+    }
+    it->done = true;
+    return true;
+}
