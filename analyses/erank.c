@@ -218,16 +218,21 @@ static void sample_free(sample *x) {
 // Heads from .. from + n - 1 of the sample.
 static bool look(erank_result *r, const sample *x, int from, int n, const steps *s, mat state,
                  backend *be, err *e) {
+    int64_t zero = 0, broken = 0;
     int rank = s->s.K < s->s.V ? s->s.K : s->s.V;
     if (!be->op->state_svals(be, s, state, x->heads + from, n, x->at, x->n, x->sv, x->fro, e))
         return false;
-#pragma omp parallel for schedule(static) collapse(2)
+#pragma omp parallel for schedule(static) collapse(2) reduction(+ : zero, broken)
     for (int h = 0; h < n; h++)
         for (int64_t i = 0; i < x->n; i++) {
             int64_t j = h * x->n + i;
             put(r, line_at(r, r->row, x->layer, from + h) + (size_t)(x->first + i),
                 x->sv + j * rank, x->fro[j], rank);
+            zero += x->fro[j] == 0;
+            broken += !isfinite(x->fro[j]);
         }
+    r->zero += zero;
+    r->broken += broken;
     return true;
 }
 
@@ -321,8 +326,8 @@ bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
     const probe *probes[] = {&p};
     for (int64_t row = 0; row < rows; row++) {
         const int32_t *at = ids + row * length;
-        erank_begin_row(r, row, at, length, how);
-        if (!fwd_row(f, at, length, how, probes, 1, on_block, r, e))
+        erank_begin_row(r, row, at, length, how ? &how[row] : NULL);
+        if (!fwd_row(f, at, length, how ? &how[row] : NULL, probes, 1, on_block, r, e))
             goto done;
     }
     ok = true;

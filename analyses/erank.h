@@ -73,6 +73,7 @@ typedef struct erank_result {
     // Tokens of row 0 at which its state was emptied, the first ones; n_starts may exceed the array
     int64_t starts[ERANK_MAX_STARTS];
     int64_t n_starts;
+    int64_t zero, broken; // states that were zero, and that held a NaN or an infinity
 
     // While rows are read
     int64_t row;
@@ -92,7 +93,8 @@ void erank_begin_row(erank_result *r, int64_t row, const int32_t *ids, int64_t n
                      const row_options *how);
 probe erank_probe(erank_result *r);
 
-// Reads ids[0 .. rows length) as rows, each from a zero state. progress counts tokens.
+// Reads ids[0 .. rows length) as rows, each from a zero state; how: [rows], or NULL. progress counts
+// tokens of all rows.
 // On failure *r is empty.
 bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
                const row_options *how, const erank_options *o, progress_fn progress,
