@@ -121,11 +121,10 @@ void tok_finder_free(tok_finder *f);
 bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e);
 
 // ---- the file's settings ----
-typedef enum { NORM_FORM, NORM_PREPEND, NORM_REPLACE, NORM_STRIP } tok_norm_kind;
+typedef enum { NORM_FORM, NORM_PREPEND, NORM_REPLACE } tok_norm_kind;
 typedef struct tok_norm {
     tok_norm_kind kind;
     bool compose, compat; // NORM_FORM: NFC NFD NFKC NFKD
-    bool left, right;     // NORM_STRIP
     tok_pattern pattern;  // NORM_REPLACE
     char *text;           // owned; what is put there
     size_t n;

@@ -29,6 +29,8 @@ typedef struct source {
     size_t n, i;
     tok_buf *out;
     err *e;
+    uint64_t caseless; // bit 0: the group at hand ignores case; one bit for each group around it
+    int depth;
 } source;
 
 static bool put(source *r, const char *s) {
@@ -52,6 +54,22 @@ static bool refuse(source *r, size_t n) {
         n = r->n - r->i;
     return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%s\": \"%s\" is not supported",
                    tok_show(r->s, r->n), tok_show(r->s + r->i, n));
+}
+
+// Oniguruma also folds one character to several (ss matches U+00DF), PCRE2 does not: text that
+// could be folded so is refused.
+static bool foldable(source *r) {
+    static const char *const pairs[] = {"ss", "ff", "fi", "fl", "st", NULL};
+    if ((unsigned char)r->s[r->i] >= 0x80)
+        return true;
+    for (int k = 0; pairs[k] && r->n - r->i >= 2; k++)
+        if ((r->s[r->i] | 0x20) == pairs[k][0] && (r->s[r->i + 1] | 0x20) == pairs[k][1])
+            return true;
+    return false;
+}
+
+static bool literal(source *r) {
+    return (r->caseless & 1) && foldable(r) ? refuse(r, 2) : copy(r, 1);
 }
 
 // \p{Name}, \P{Name}, \p{^Name}: a general category, or a script (as Script, not the wider
@@ -138,6 +156,13 @@ static bool escape(source *r, bool in_class) {
     case 'v':
         text = "\\x0B";
         break;
+    case 'b':
+        text = in_class ? NULL : "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))";
+        break;
+    case 'A':
+    case 'z':
+    case 'Z':
+        return in_class ? refuse(r, 2) : copy(r, 2);
     case 'r':
     case 'n':
     case 't':
@@ -166,7 +191,9 @@ static bool class(source *r) {
         char c = r->s[r->i];
         if (c == '[' || starts(r, "&&"))
             return refuse(r, 2);
-        if (!(c == '\\' ? escape(r, true) : copy(r, 1)))
+        if (!(c == '\\'                                       ? escape(r, true)
+              : (r->caseless & 1) && (unsigned char)c >= 0x80 ? refuse(r, 4)
+                                                              : copy(r, 1)))
             return false;
     }
     if (r->i == r->n || r->i == first)
@@ -177,12 +204,25 @@ static bool class(source *r) {
 
 static bool group(source *r) {
     static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", NULL};
-    if (r->i == 0 && starts(r, "(?i)")) // elsewhere its reach differs between the engines
+    if (r->i == 0 && starts(r, "(?i)")) { // elsewhere its reach differs between the engines
+        r->caseless = 1;
         return copy(r, 4);
-    for (int k = 0; kinds[k]; k++)
-        if (starts(r, kinds[k]))
-            return copy(r, strlen(kinds[k]));
-    return starts(r, "(?") || starts(r, "(*") ? refuse(r, 4) : copy(r, 1);
+    }
+    if (r->depth++ == 60)
+        return refuse(r, 4);
+    int k = 0;
+    while (kinds[k] && !starts(r, kinds[k]))
+        k++;
+    if (!kinds[k] && (starts(r, "(?") || starts(r, "(*")))
+        return refuse(r, 4);
+    r->caseless = r->caseless << 1 | (r->caseless & 1) | (kinds[k] && kinds[k][2] == 'i');
+    return copy(r, kinds[k] ? strlen(kinds[k]) : 1);
+}
+
+static bool group_end(source *r) {
+    r->depth--;
+    r->caseless >>= 1;
+    return copy(r, 1);
 }
 
 // {n} {n,} {n,m} {,m}; anything else in braces is text.
@@ -208,7 +248,7 @@ static bool braces(source *r) {
 }
 
 bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e) {
-    source r = {regex, n, 0, out, e};
+    source r = {.s = regex, .n = n, .out = out, .e = e};
     out->n = 0;
     if (!tok_buf_add(out, "", 0, e))
         return false;
@@ -227,8 +267,11 @@ bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e) {
         case '{':
             ok = braces(&r);
             break;
+        case ')':
+            ok = group_end(&r);
+            break;
         default:
-            ok = copy(&r, 1);
+            ok = literal(&r);
         }
         if (!ok)
             return false;
