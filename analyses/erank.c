@@ -138,6 +138,14 @@ void erank_free(erank_result *r) {
     *r = (erank_result){0};
 }
 
+void erank_keep_for_figures(erank_result *r) {
+    for (int q = 0; q < ERANK_QUANTITIES; q++)
+        if (q != ERANK_RANK && q != ERANK_NORM && q != ERANK_STABLE) {
+            free(r->v[q]);
+            r->v[q] = NULL;
+        }
+}
+
 static size_t line_at(const erank_result *r, int64_t row, int layer, int head) {
     return (((size_t)row * (size_t)r->n_layers + (size_t)layer) * (size_t)r->n_heads +
             (size_t)head) *

@@ -104,6 +104,10 @@ bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
 const double *erank_line(const erank_result *r, erank_quantity q, int64_t row, int layer, int head);
 double erank_tokens(const erank_result *r, int64_t i);
 
+// Frees what no figure and no summary looks at; the lines of ERANK_SPECTRAL, _NUCLEAR, _CONDITION
+// and _ENERGY are gone then.
+void erank_keep_for_figures(erank_result *r);
+
 // Figures: "erank" (mean over layers and heads against position, one curve a result), per result
 // "erank-heads" and "norm-heads" (heat maps), and "erank-table". With several results the ids of
 // heat maps end in -1, -2 ... n >= 1. On failure *out is empty.
