@@ -50,6 +50,9 @@ $(LIB): $(OBJ)
 	@rm -f $@
 	@ar rcs $@ $^
 
+# Results of the QL kernel must not depend on how a batch is cut: no fused multiply-adds there.
+$(BUILD)/kernels/cpu/svals_ql.o: KERNEL += -ffp-contract=off
+
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
 	$(call SAY,cc  )

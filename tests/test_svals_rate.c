@@ -1,7 +1,7 @@
 // How many sets of singular values per second, beside LAPACK's float32 dgesdd twin on one thread in
 // the same process. The figures are printed; what is asserted is that the numbers agree and that
 // the fast path is the fast one (timings on shared machines are too noisy for more).
-#include "kernels/rank.h"
+#include "analyses/rank.h"
 #include "kernels/svals.h"
 
 #include <lapacke.h>

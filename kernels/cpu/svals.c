@@ -2,7 +2,7 @@
 
 #include "core/mem.h"
 #include "kernels/cpu/svals_lanes.h"
-#include "kernels/rank.h"
+#include "core/backend.h"
 
 #include <float.h>
 #include <lapacke.h>
@@ -279,12 +279,12 @@ static void reduce_lanes(const job *j, lanes *x, int64_t first, const norm *scal
 }
 
 // An eigenvalue of the Gram is off by up to EDGE eps lambda_1 (measured: 1). A singular value that
-// close to RANK_CUT sigma_1 might fall on the wrong side of the cut and move the effective rank by
+// close to SVALS_CUT sigma_1 might fall on the wrong side of the cut and move the effective rank by
 // 2e-6; such states are few (below one in ten where values fall by half from one to the next).
 #define EDGE 3
 
 static bool near_cut(const double *s, int n) {
-    double cut = RANK_CUT * RANK_CUT, room = EDGE * DBL_EPSILON;
+    double cut = SVALS_CUT * SVALS_CUT, room = EDGE * DBL_EPSILON;
     double low = sqrt(cut - room) * s[0], high = sqrt(cut + room) * s[0];
     int i = n - 1;
     while (i > 0 && s[i] < low)
