@@ -108,9 +108,9 @@ double erank_tokens(const erank_result *r, int64_t i);
 // and _ENERGY are gone then.
 void erank_keep_for_figures(erank_result *r);
 
-// Figures: "erank" (mean over layers and heads against position, one curve a result), per result
-// "erank-heads" and "norm-heads" (heat maps), and "erank-table". With several results the ids of
-// heat maps end in -1, -2 ... n >= 1. On failure *out is empty.
+// Figures, ranks beside norms: "erank" and "norm" (means over layers and heads against position, one
+// curve a result), per result "erank-heads" and "norm-heads" (heat maps), and "erank-table". With
+// several results the ids of heat maps end in -1, -2 ... n >= 1. On failure *out is empty.
 bool erank_figures(const erank_result *const *results, size_t n, figures *out, err *e);
 
 #endif

@@ -49,9 +49,9 @@ static void subtitle_of(const erank_result *r, bool document, char *buf, size_t 
     char sampling[64], cut[64];
     sampling_of(r, sampling, sizeof sampling);
     if (r->authors)
-        snprintf(cut, sizeof cut, "absolute cut 2.2e-16 (authors)");
+        snprintf(cut, sizeof cut, "absolute cut 2.2e-16");
     else if (r->cut > 0)
-        snprintf(cut, sizeof cut, "cut %g of the largest", r->cut);
+        snprintf(cut, sizeof cut, "cut %g", r->cut);
     else
         snprintf(cut, sizeof cut, "no cut");
     snprintf(buf, size, "%s%s%lld tokens%s, %s; %s, %s, %s", document ? r->document : "",
@@ -101,15 +101,16 @@ static bool note_states(figure *f, const erank_result *r, const char *name, err 
 
 // ---- curves -------------------------------------------------------------------------------------
 
-// One curve; layer -1: mean over all layers.
-static bool add_curve(figure *f, const erank_result *r, const erank_bins *b, int layer,
-                      const char *name, series_style style, int colour, err *e) {
+// One curve; layer -1: mean over all layers. Norms: geometric means.
+static bool add_curve(figure *f, const erank_result *r, erank_quantity q, const erank_bins *b,
+                      int layer, const char *name, series_style style, int colour, err *e) {
     char text[320];
     double *y = mem_alloc(b->n, sizeof *y, "a curve", e);
     if (!y)
         return false;
     for (size_t i = 0; i < b->n; i++)
-        y[i] = erank_bin_mean(r, ERANK_RANK, b, i, layer, -1, false);
+        y[i] = q == ERANK_NORM ? pow(10, erank_bin_mean(r, q, b, i, layer, -1, true))
+                               : erank_bin_mean(r, q, b, i, layer, -1, false);
     if (b->single || !*name)
         snprintf(text, sizeof text, "%s", name);
     else if (r->linear)
@@ -124,55 +125,67 @@ static bool add_curve(figure *f, const erank_result *r, const erank_bins *b, int
     return ok;
 }
 
-static bool add_curves(figure *f, const erank_result *r, const char *name, bool alone, int colour,
-                       err *e) {
+static bool add_curves(figure *f, const erank_result *r, erank_quantity q, const char *name,
+                       bool alone, int colour, err *e) {
     erank_bins b;
     if (!erank_bins_make(r, r->linear ? CURVE_LINEAR : CURVE_OCTAVE, &b, e))
         return false;
     bool ok = true;
     // The layers' own curves lie behind, so they come first.
     for (int l = 0; ok && alone && r->n_layers > 1 && l < r->n_layers; l++)
-        ok = add_curve(f, r, &b, l, "", STYLE_FAINT, colour, e);
-    ok = ok && add_curve(f, r, &b, -1, name, STYLE_LINE, colour, e);
+        ok = add_curve(f, r, q, &b, l, "", STYLE_FAINT, colour, e);
+    ok = ok && add_curve(f, r, q, &b, -1, name, STYLE_LINE, colour, e);
     erank_bins_free(&b);
     return ok;
 }
 
-static figure *curves(const erank_result *const *r, size_t n, shared s, err *e) {
-    char title[512], subtitle[640], name[256], unit[32] = "1";
+static void curves_title(const erank_result *const *r, size_t n, shared s, const char *what,
+                         char *buf, size_t size) {
     if (n == 1)
-        snprintf(title, sizeof title, "effective rank, %s", r[0]->model);
+        snprintf(buf, size, "%s, %s", what, r[0]->model);
     else if (s.model)
-        snprintf(title, sizeof title, "effective rank, %s, %zu documents", r[0]->model, n);
+        snprintf(buf, size, "%s, %s, %zu documents", what, r[0]->model, n);
     else
-        snprintf(title, sizeof title, "effective rank, %zu runs", n);
-    subtitle_of(r[0], s.document, subtitle, sizeof subtitle);
-    figure *f = figure_new(FIG_CURVES, "erank", title, subtitle, e);
-    if (!f)
-        return NULL;
+        snprintf(buf, size, "%s, %zu %s", what, n, s.document ? "models" : "runs");
+}
+
+static bool curves_axes(figure *f, const erank_result *const *r, shared s, erank_quantity q,
+                        err *e) {
+    char unit[32] = "1";
+    if (!position_axis(f, r[0], e) || (s.train_length && !mark_positions(f, r[0], e)))
+        return false;
+    if (q == ERANK_NORM)
+        return figure_axis(&f->y, "Frobenius norm", unit, SCALE_LOG10, e);
     if (s.max_rank)
         snprintf(unit, sizeof unit, "of %d", r[0]->max_rank);
-    if (!position_axis(f, r[0], e) ||
-        !figure_axis(&f->y, "mean effective rank", unit, SCALE_LINEAR, e))
-        goto fail;
+    if (!figure_axis(&f->y, "effective rank", unit, SCALE_LINEAR, e))
+        return false;
     f->y.lo = 0;
+    return !s.max_rank || figure_mark(f, MARK_Y, r[0]->max_rank, "largest possible", e);
+}
+
+static figure *curves(const erank_result *const *r, size_t n, shared s, erank_quantity q, err *e) {
+    char title[512], subtitle[640], name[256];
+    bool rank = q == ERANK_RANK;
+    curves_title(r, n, s, rank ? "mean effective rank" : "mean size of states", title,
+                 sizeof title);
+    subtitle_of(r[0], s.document, subtitle, sizeof subtitle);
+    figure *f = figure_new(FIG_CURVES, rank ? "erank" : "norm", title, subtitle, e);
+    if (!f || !curves_axes(f, r, s, q, e))
+        goto fail;
     for (size_t i = 0; i < n; i++) {
         name_of(r[i], s, n, name, sizeof name);
-        if (!add_curves(f, r[i], name, n == 1, (int)i, e) || !note_states(f, r[i], name, e))
+        if (!add_curves(f, r[i], q, name, n == 1, (int)i, e) ||
+            (rank && !note_states(f, r[i], name, e)))
             goto fail;
     }
-    // Marks that hold for every curve only.
-    char label[48];
-    snprintf(label, sizeof label, "largest possible: %d", r[0]->max_rank);
-    if (s.max_rank && !figure_mark(f, MARK_Y, r[0]->max_rank, label, e))
-        goto fail;
-    if (s.train_length && !mark_positions(f, r[0], e))
-        goto fail;
     if (n == 1 && r[0]->n_layers > 1 &&
         !figure_note(f, e, "Thin curves: the %d layers. Mean over %d heads each.", r[0]->n_layers,
                      r[0]->n_heads))
         goto fail;
-    if (!figure_note(f, e, "Effective rank is about shape only; for the size see the norms."))
+    if (!figure_note(f, e,
+                     rank ? "Effective rank is about shape only: see the norms beside it."
+                          : "Geometric mean over heads."))
         goto fail;
     return f;
 fail:
@@ -352,14 +365,16 @@ static figure *heads_table(const erank_result *const *r, size_t n, const erank_s
 bool erank_figures(const erank_result *const *results, size_t n, figures *out, err *e) {
     bool ok = false;
     shared s = compare(results, n);
-    figures_init(out, n == 1 ? 1 : 2);
+    // Ranks on the left, norms on the right, a row for each result.
+    figures_init(out, 2);
     erank_stats *stats = mem_zalloc(n, sizeof *stats, "summaries", e);
     if (!stats)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!erank_stats_make(results[i], &stats[i], e))
             goto done;
-    if (!figures_add(out, curves(results, n, s, e), e))
+    if (!figures_add(out, curves(results, n, s, ERANK_RANK, e), e) ||
+        !figures_add(out, curves(results, n, s, ERANK_NORM, e), e))
         goto done;
     for (size_t i = 0; i < n; i++) {
         char name[256];

@@ -258,7 +258,7 @@ static void print(const job *j, const erank_result *r, const erank_stats *s, con
     output_print(j->out, "  Frobenius norm %.4g (geometric mean), stable rank %.2f", s->all.norm,
                  s->all.stable);
     if (!isnan(s->all.norm_growth))
-        output_print(j->out, "; norm x %.3g past the training length", s->all.norm_growth);
+        output_print(j->out, "; norm x %.2f past the training length", s->all.norm_growth);
     output_print(j->out, "\n");
     if (r->zero > 0)
         output_print(j->out, "  %lld zero state%s: %s\n", (long long)r->zero,

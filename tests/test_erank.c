@@ -671,9 +671,9 @@ static void figures_show_curves_maps_and_a_table(void **unused) {
     const erank_result *list[] = {&one, &two};
     figures f;
     OK(erank_figures(list, 1, &f, &e));
-    assert_int_equal(f.n, 4);
-    const char *ids[] = {"erank", "erank-heads", "norm-heads", "erank-table"};
-    for (int i = 0; i < 4; i++)
+    assert_int_equal(f.n, 5);
+    const char *ids[] = {"erank", "norm", "erank-heads", "norm-heads", "erank-table"};
+    for (int i = 0; i < 5; i++)
         assert_string_equal(f.v[i]->id, ids[i]);
     assert_int_equal(f.v[0]->kind, FIG_CURVES);
     assert_int_equal(f.v[0]->x.scale, SCALE_LOG2);
@@ -683,23 +683,25 @@ static void figures_show_curves_maps_and_a_table(void **unused) {
     assert_true(isnan(s->y[0])); // a gap, not a zero
     near(s->y[1], 2, 1e-14);
     near(s->y[s->n - 1], 3.5, 1e-12);
-    const heat *h = f.v[1]->heat;
+    assert_int_equal(f.v[1]->y.scale, SCALE_LOG10);
+    near(f.v[1]->series[0].y[5], 1, 1e-12); // geometric mean of 0.01 and 100
+    const heat *h = f.v[2]->heat;
     assert_int_equal(h->rows, 2);
     assert_string_equal(h->row_label[1], "L0.H1");
     assert_true(isnan(h->cell[0]));
     near(h->cell[2 * h->cols - 1], 5, 1e-12);
-    near(f.v[2]->heat->cell[0], -2, 1e-12); // log10 0.01
-    near(f.v[2]->heat->cell[h->cols], 2, 1e-12);
-    assert_int_equal(f.v[3]->columns[0].n, 2);
+    near(f.v[3]->heat->cell[0], -2, 1e-12); // log10 0.01
+    near(f.v[3]->heat->cell[h->cols], 2, 1e-12);
+    assert_int_equal(f.v[4]->columns[0].n, 2);
     figures_free(&f);
 
     OK(erank_figures(list, 2, &f, &e));
-    assert_int_equal(f.n, 6);
+    assert_int_equal(f.n, 7);
     assert_int_equal(f.v[0]->n_series, 2);
     assert_non_null(strstr(f.v[0]->series[1].name, "two"));
-    assert_string_equal(f.v[3]->id, "erank-heads-2");
-    assert_int_equal(f.v[5]->columns[0].n, 4);
-    assert_string_equal(f.v[5]->columns[0].text[3], "two");
+    assert_string_equal(f.v[4]->id, "erank-heads-2");
+    assert_int_equal(f.v[6]->columns[0].n, 4);
+    assert_string_equal(f.v[6]->columns[0].text[3], "two");
     figures_free(&f);
     erank_free(&one);
     erank_free(&two);
