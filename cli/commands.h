@@ -13,7 +13,8 @@
 #define COMMAND_LIST(X) \
     X(tokens) \
     X(loss) \
-    X(parity)
+    X(parity) \
+    X(erank)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
