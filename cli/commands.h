@@ -13,8 +13,9 @@
 #define COMMAND_LIST(X) \
     X(tokens) \
     X(loss) \
-    X(parity) \
-    X(spectrum)
+    X(erank) \
+    X(spectrum) \
+    X(parity)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
