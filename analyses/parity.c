@@ -28,8 +28,9 @@ typedef struct collector {
     layer_facts *layer;
 } collector;
 
-static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, err *e) {
-    (void)e;
+static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
+                    err *e) {
+    (void)best, (void)e;
     memcpy(((collector *)ctx)->loss + t0, loss, (size_t)n * sizeof *loss);
     return true;
 }

@@ -9,6 +9,7 @@
 #define DELTOP_OPTIONS_H
 
 #include "core/err.h"
+#include "core/precision.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -70,8 +71,6 @@ enum {
     TAKES_ALL = (1 << 15) - 1,
 };
 enum { N_SHARED = 15, MAX_OWN_OPTIONS = 48 };
-
-typedef enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_F64 } precision;
 
 typedef struct command command;
 

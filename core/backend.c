@@ -14,6 +14,6 @@ void backend_close(backend *be) {
 }
 
 const char *precision_name(precision p) {
-    static const char *const names[] = {"f32", "f64", "tf32", "bf16"};
+    static const char *const names[] = {"f32", "tf32", "bf16", "f64"};
     return names[p];
 }

@@ -10,18 +10,21 @@
 
 #include "core/err.h"
 #include "core/mat.h"
+#include "core/precision.h"
 #include "core/steps.h"
 #include "core/transitions.h"
 
 #include <complex.h>
 #include <stddef.h>
 
-typedef enum { PRECISION_F32, PRECISION_F64, PRECISION_TF32, PRECISION_BF16 } precision;
-
 typedef enum { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_RELU, ACT_ELU1 /* elu(x) + 1 */ } activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
 
 typedef struct backend backend;
+
+// Singular values below this share of the largest are not resolved in a float32 state: analyses of
+// float32 runs count them as zero, and backends may be wrong about them.
+#define SVALS_CUT 1e-7
 
 typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
@@ -54,7 +57,8 @@ typedef struct backend_ops {
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
-    void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss);
+    void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
+                   int32_t *best);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).
@@ -84,6 +88,5 @@ struct backend {
 // False and *e filled when an operation has failed since the last call.
 bool backend_check(backend *be, err *e);
 void backend_close(backend *be); // NULL is fine
-const char *precision_name(precision p);
 
 #endif

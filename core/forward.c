@@ -134,7 +134,7 @@ static void run_branch(fwd *f, const branch *b, mat x) {
 
 // The whole block through all layers. targets[i] = the id after ids[i], -1 when there is none.
 static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int32_t *targets,
-                      double *loss, err *e) {
+                      double *loss, int32_t *best, err *e) {
     const backend_ops *op = f->be->op;
     op->embed(f->be, f->m->embed, ids, x);
     f->layer = -1;
@@ -157,7 +157,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     if (!want_loss)
         return true;
     op->rms_norm(f->be, x, f->m->norm, f->m->info.norm_eps, scratch);
-    op->losses(f->be, scratch, f->m->head, targets, loss);
+    op->losses(f->be, scratch, f->m->head, targets, loss, best);
     return healthy(f, e);
 }
 
@@ -248,9 +248,10 @@ bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
     int64_t most = f->block < n ? f->block : n;
     int32_t *targets = mem_alloc((size_t)most, sizeof *targets, "targets", e);
     double *loss = mem_alloc((size_t)most, sizeof *loss, "losses of a block", e);
+    int32_t *best = mem_alloc((size_t)most, sizeof *best, "likeliest tokens", e);
     mat x_all = f->be->op->alloc(f->be, most, f->m->info.D);
     mat y_all = f->be->op->alloc(f->be, most, f->m->info.D);
-    if (!targets || !loss || !backend_check(f->be, e))
+    if (!targets || !loss || !best || !backend_check(f->be, e))
         goto done;
     int64_t next_start = 0;
     mat last = MAT_NONE;
@@ -264,11 +265,11 @@ bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
             loss[i] = NAN;
         }
         mat x = mat_rows(x_all, 0, f->T), y = mat_rows(y_all, 0, f->T);
-        if (!run_block(f, x, y, ids + t, targets, loss, e))
+        if (!run_block(f, x, y, ids + t, targets, loss, best, e))
             goto done;
         last = mat_rows(y, f->T - 1, 1);
         for (int i = 0; i < n_probes; i++)
-            if (probes[i]->on_loss && !probes[i]->on_loss(probes[i]->ctx, t, f->T, loss, e))
+            if (probes[i]->on_loss && !probes[i]->on_loss(probes[i]->ctx, t, f->T, loss, best, e))
                 goto done;
         t += f->T;
         f->pos += f->T;
@@ -285,6 +286,7 @@ done:
     f->be->op->free(f->be, y_all);
     free(targets);
     free(loss);
+    free(best);
     f->probes = NULL;
     f->n_probes = 0;
     return ok;

@@ -8,6 +8,7 @@
 
 #include "core/arena.h"
 #include "core/model.h"
+#include "core/progress.h"
 
 // What an analysis may be told. Unset callbacks cost nothing. A callback that returns false (with
 // *e filled) stops the pass.
@@ -20,15 +21,14 @@ typedef struct probe {
     // After each branch list of a layer: the residual stream [T, D]; layer -1 is the embedding.
     bool (*on_hidden)(void *ctx, int layer, int64_t t0, mat x, backend *be, err *e);
     // loss[i] in nats of token t0 + i + 1 given those before it; NaN where there is no next token.
-    bool (*on_loss)(void *ctx, int64_t t0, int64_t n, const double *loss, err *e);
+    // best[i]: the id that the model held for most likely there.
+    bool (*on_loss)(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
+                    err *e);
     // The last block's final-norm output of the last token and the logits, when wanted.
     bool (*on_logits)(void *ctx, int64_t t, const double *logits, int64_t n_vocab, err *e);
     // The state [H*K, V] after the row's last token, once per linear mixer.
     bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
 } probe;
-
-// Tells how far the pass is; false stops it with ERR_CANCELLED.
-typedef bool (*progress_fn)(void *ctx, int64_t done, int64_t total);
 
 typedef struct fwd fwd;
 struct fwd {

@@ -97,13 +97,14 @@ static bool read_descr(scan *s, npy *a) {
                        text_show(s->path));
     if (!take_string(s, code, sizeof code))
         return header_error(s, "'descr' is not a type name");
-    if (code[0] == '>' && code[1] && code[2] != '1')
+    // Order of bytes: none for one byte, '=' is the writer's own (all that matter are little).
+    const char *kind = code[0] ? code + 1 : code;
+    if (code[0] == '>' && strcmp(kind, "i1") && strcmp(kind, "u1") && strcmp(kind, "b1"))
         return err_set(s->e, ERR_UNSUPPORTED,
                        "%s: holds big-endian numbers ('%s'), need little-endian",
                        text_show(s->path), text_show(code));
-    for (int t = 0; t < (int)TYPES; t++)
-        if (strcmp(code + strcspn(code, "fiubc"), types[t].code + 1) == 0 &&
-            strchr("<|=>", code[0])) {
+    for (int t = 0; code[0] && strchr("<|=>", code[0]) && t < (int)TYPES; t++)
+        if (strcmp(kind, types[t].code + 1) == 0) {
             a->type = (npy_type)t;
             return true;
         }

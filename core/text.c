@@ -174,3 +174,41 @@ bool text_number(const char *s, double *out) {
     *out = x;
     return true;
 }
+
+size_t text_utf8_bad(const char *s, size_t n) {
+    const unsigned char *u = (const unsigned char *)s;
+    size_t bad = 0, i = 0;
+    while (i < n) {
+        // Eight plain bytes at a time: most text is that.
+        uint64_t eight;
+        if (n - i >= 8 && (memcpy(&eight, u + i, 8), (eight & 0x8080808080808080u) == 0)) {
+            i += 8;
+            continue;
+        }
+        unsigned char c = u[i++];
+        if (c < 0x80)
+            continue;
+        // What the second byte may be (Unicode, table 3-7: no overlong form, no surrogate, nothing
+        // above U+10FFFF), and how many more follow.
+        unsigned char lo = 0x80, hi = 0xbf;
+        int more = c >= 0xc2 && c <= 0xdf   ? 1
+                   : c >= 0xe0 && c <= 0xef ? 2
+                   : c >= 0xf0 && c <= 0xf4 ? 3
+                                            : 0;
+        if (c == 0xe0)
+            lo = 0xa0;
+        else if (c == 0xed)
+            hi = 0x9f;
+        else if (c == 0xf0)
+            lo = 0x90;
+        else if (c == 0xf4)
+            hi = 0x8f;
+        int left = more;
+        while (left > 0 && i < n && u[i] >= lo && u[i] <= hi) {
+            i++, left--;
+            lo = 0x80, hi = 0xbf;
+        }
+        bad += more == 0 || left > 0;
+    }
+    return bad;
+}

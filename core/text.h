@@ -25,4 +25,8 @@ int text_distance(const char *a, const char *b, int limit);
 void text_real(double x, int significant_digits, char *buf, size_t size);
 bool text_number(const char *s, double *out);
 
+// How many parts of s (n bytes) are not UTF-8, counted as a decoder would replace them by U+FFFD:
+// the longest beginning of a character that is cut short counts once, any other bad byte once.
+size_t text_utf8_bad(const char *s, size_t n);
+
 #endif

@@ -2,7 +2,7 @@
 #ifndef DELTOP_TESTS_NPY_TINY_H
 #define DELTOP_TESTS_NPY_TINY_H
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -19,8 +19,9 @@ static bool all_finite(const double *v, size_t n) {
 bool spectrum_check(const transitions *x, int64_t first, int64_t n, err *e) {
     assert(x->K > 0);
     if (n < 1 || first < 0 || first > x->T - n)
-        return err_set(e, ERR_USAGE, "tokens %lld to %lld are not among the %lld of this row",
-                       (long long)first, (long long)(first + n - 1), (long long)x->T);
+        return err_set(e, ERR_USAGE,
+                       "a window of %lld tokens from token %lld leaves the row of %lld",
+                       (long long)n, (long long)first, (long long)x->T);
     size_t K = (size_t)x->K, n_h = (size_t)x->n_h;
     for (int64_t t = first; t < first + n; t++) {
         size_t i = (size_t)t;

@@ -162,10 +162,10 @@ static bool finish(const transitions *x, int64_t last, int64_t W, matrix_scale s
         det += spectrum_token_ledger(x, t);
     f->logabsdet = (double)det;
     bool scalar = x->kind == TRANSITION_KEYS && x->decay != TDECAY_CHANNEL;
-    // W >= K first: W n_h could overflow.
-    f->frozen = !scalar || W >= x->K || W * x->n_h >= x->K ? 0 : x->K - (int)W * x->n_h;
-    if (scalar && x->n_h == 0)
-        f->frozen = x->K;
+    // W < K first: W n_h could overflow.
+    f->frozen = 0;
+    if (scalar && (W < x->K || x->n_h == 0) && W * x->n_h < x->K)
+        f->frozen = x->K - (int)(W * x->n_h);
     return true;
 }
 
@@ -242,9 +242,8 @@ static bool core_matrix(double *keys, const double *beta, int r, int K, double *
         // r_j has j+1 entries, and so far only the leading block of C differs from I.
         memcpy(key, keys + (size_t)j * (size_t)K, ((size_t)j + 1) * sizeof *key);
         spectrum_rank1(C, j + 1, j + 1, r, key, key, -beta[j], u);
-        if (j % 8 == 7) {
+        if (j % 8 == 7)
             spectrum_renorm(C, R * R, false, exp2);
-        }
     }
     ok = true;
     for (size_t i = 0; i < R * R; i++)

@@ -1,0 +1,460 @@
+#include "analyses/loss.h"
+
+#include "core/mem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool loss_init(loss_result *r, const char *model, const char *document, int64_t rows, int64_t n,
+               int64_t train_length, err *e) {
+    *r = (loss_result){.rows = rows, .n = n, .train_length = train_length};
+    r->model = mem_strdup(model, e);
+    r->document = mem_strdup(document, e);
+    size_t count = 0;
+    if (!mem_mul((size_t)rows, (size_t)n, &count))
+        count = SIZE_MAX / 16;
+    r->loss = mem_alloc(count, sizeof *r->loss, "losses", e);
+    if (!r->model || !r->document || !r->loss) {
+        loss_free(r);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        r->loss[i] = NAN;
+    return true;
+}
+
+void loss_free(loss_result *r) {
+    free(r->model);
+    free(r->document);
+    free(r->loss);
+    *r = (loss_result){0};
+}
+
+// Reading -----------------------------------------------------------------------------------------
+
+// What is watched while a row is read (fault B124): a model that has fallen into a loop, a state
+// that is no longer finite.
+typedef struct watcher {
+    loss_result *r;
+    const int32_t *ids;
+    double *loss; // of this row
+    int64_t row;
+    int32_t same; // likeliest token so far
+    int64_t since, seen;
+    bool loop_told, state_told;
+} watcher;
+
+static void flag(loss_result *r, int64_t row, int64_t position, const char *what) {
+    if (r->n_flags == LOSS_MAX_FLAGS)
+        return;
+    loss_flag *f = &r->flag[r->n_flags++];
+    f->row = row;
+    f->position = position;
+    snprintf(f->what, sizeof f->what, "%s", what);
+}
+
+static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
+                    err *e) {
+    (void)e;
+    enum { LOOP = 256 };
+    watcher *w = ctx;
+    for (int64_t i = 0; i < n && t0 + i < w->r->n; i++) {
+        w->loss[t0 + i] = loss[i];
+        w->r->right += best[i] == w->ids[t0 + i + 1];
+        if (w->seen++ == 0 || best[i] != w->same) {
+            w->same = best[i];
+            w->since = t0 + i;
+        } else if (t0 + i - w->since + 1 == LOOP && !w->loop_told) {
+            char text[96];
+            snprintf(text, sizeof text, "the likeliest token is %d for %d tokens on end", w->same,
+                     LOOP);
+            flag(w->r, w->row, w->since, text);
+            w->loop_told = true;
+        }
+    }
+    return true;
+}
+
+// The first head whose state is no longer finite, seen at the start of a block.
+static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
+                     err *e) {
+    watcher *w = ctx;
+    if (w->state_told || t0 == 0)
+        return true;
+    int64_t size = (int64_t)s->s.K * s->s.V, all = size * s->s.H;
+    double *v = mem_alloc((size_t)all, sizeof *v, "a state", e);
+    if (!v)
+        return false;
+    be->op->read(be, state, v);
+    for (int64_t i = 0; i < all && !w->state_told; i++)
+        if (!isfinite(v[i])) {
+            char text[96];
+            snprintf(text, sizeof text, "the state of L%d.H%lld is not finite", layer,
+                     (long long)(i / size));
+            flag(w->r, w->row, t0, text);
+            w->state_told = true;
+        }
+    free(v);
+    return backend_check(be, e);
+}
+
+static void flag_jump(loss_result *r, int64_t row, const double *x, double jump) {
+    enum { SPAN = 64 };
+    double before = 0, after = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (!isfinite(x[i])) {
+            flag(r, row, i, "the loss is not finite");
+            return;
+        }
+    // The first tokens of a row are always dear: the watch begins after them.
+    for (int64_t i = SPAN; i + 2 * SPAN <= r->n; i++) {
+        if (i == SPAN)
+            for (int64_t j = 0; j < SPAN; j++) {
+                before += x[i + j];
+                after += x[i + SPAN + j];
+            }
+        if ((after - before) / SPAN > jump) {
+            char text[96];
+            snprintf(text, sizeof text, "the mean of %d losses jumps by %.2f nats", SPAN,
+                     (after - before) / SPAN);
+            flag(r, row, i + SPAN, text);
+            return;
+        }
+        before += x[i + SPAN] - x[i];
+        if (i + 2 * SPAN < r->n)
+            after += x[i + 2 * SPAN] - x[i + SPAN];
+    }
+}
+
+bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
+                   double jump, progress_fn progress, void *ctx, err *e) {
+    watcher w = {.r = r, .ids = ids, .loss = r->loss + row * r->n, .row = row};
+    probe p = {.ctx = &w, .on_loss = on_loss, .on_steps = on_steps};
+    const probe *probes[] = {&p};
+    if (!fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e))
+        return false;
+    flag_jump(r, row, w.loss, jump);
+    return true;
+}
+
+// Numbers -----------------------------------------------------------------------------------------
+
+// Mean over positions [from, to) of one row. Summed in double; a float near 3e6 moves in steps of
+// 0.25.
+static double row_mean(const loss_result *r, int64_t row, int64_t from, int64_t to) {
+    double sum = 0;
+    for (int64_t i = from; i < to; i++)
+        sum += r->loss[row * r->n + i];
+    return sum / (double)(to - from);
+}
+
+static double mean_over(const loss_result *r, int64_t from, int64_t to) {
+    double sum = 0;
+    for (int64_t row = 0; row < r->rows; row++)
+        sum += row_mean(r, row, from, to);
+    return sum / (double)r->rows;
+}
+
+static uint64_t next_random(uint64_t *s) { // splitmix64
+    uint64_t z = (*s += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// 2.5% and 97.5% quantiles of the mean of `rows` values, resampled with replacement.
+static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t seed, double *scratch,
+                      double *lo, double *hi) {
+    *lo = *hi = NAN;
+    if (rows < 2 || resamples < 2)
+        return;
+    for (int b = 0; b < resamples; b++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++)
+            sum += x[next_random(&seed) % (uint64_t)rows];
+        scratch[b] = sum / (double)rows;
+    }
+    qsort(scratch, (size_t)resamples, sizeof *scratch, ascending);
+    *lo = scratch[(int)(0.025 * (resamples - 1) + 0.5)];
+    *hi = scratch[(int)(0.975 * (resamples - 1) + 0.5)];
+}
+
+static void stretches(loss_result *r) {
+    int64_t from = 0, to = 512;
+    r->n_stretches = 0;
+    while (from < r->n && r->n_stretches < LOSS_MAX_STRETCHES) {
+        loss_stretch *s = &r->stretch[r->n_stretches++];
+        int64_t end = to < r->n ? to : r->n;
+        // A row of 32768 tokens has 32767 losses; the last stretch is still called by its end.
+        s->from = from;
+        s->to = end;
+        s->mean = mean_over(r, from, end);
+        s->block_ppl = exp(s->mean);
+        from = to;
+        to = to == 512 ? 2048 : 2 * to;
+    }
+}
+
+bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
+    r->scored = r->rows * r->n;
+    r->mean = r->total_ppl = r->extrapolation = r->mean_lo = r->mean_hi = r->accuracy = NAN;
+    r->n_stretches = 0;
+    if (r->scored == 0)
+        return true;
+    double *means = mem_alloc((size_t)r->rows, sizeof *means, "means", e);
+    double *scratch =
+        mem_alloc((size_t)(resamples > 0 ? resamples : 1), sizeof *scratch, "resamples", e);
+    if (!means || !scratch) {
+        free(means);
+        free(scratch);
+        return false;
+    }
+    for (int64_t row = 0; row < r->rows; row++)
+        means[row] = row_mean(r, row, 0, r->n);
+    bootstrap(means, r->rows, resamples, seed, scratch, &r->mean_lo, &r->mean_hi);
+    free(means);
+    free(scratch);
+    r->mean = mean_over(r, 0, r->n);
+    r->total_ppl = exp(r->mean);
+    r->accuracy = (double)r->right / (double)r->scored;
+    stretches(r);
+    int64_t L = r->train_length;
+    if (L >= 2 && r->n > L)
+        r->extrapolation = mean_over(r, L, r->n) - mean_over(r, L / 2, L);
+    return true;
+}
+
+void loss_smooth(const double *x, int64_t n, int64_t window, double *out) {
+    int64_t h = window / 2, from = 0, to = 0; // the sum holds x[from..to)
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        while (to < n && to < i + h + 1)
+            sum += x[to++];
+        while (from < i - h)
+            sum -= x[from++];
+        out[i] = sum / (double)(to - from);
+    }
+}
+
+// Figures -----------------------------------------------------------------------------------------
+
+typedef struct picked {
+    int64_t *at; // positions drawn
+    int64_t n;
+} picked;
+
+enum { POINTS = 2048 };
+
+// Evenly spaced, the last one included.
+static bool pick_even(picked *p, int64_t n, err *e) {
+    int64_t stride = (n + POINTS - 1) / POINTS;
+    p->n = 0;
+    p->at = mem_alloc(POINTS + 2, sizeof *p->at, "positions", e);
+    for (int64_t i = 0; p->at && i < n; i += stride)
+        p->at[p->n++] = i;
+    if (p->at && n > 0 && p->at[p->n - 1] != n - 1)
+        p->at[p->n++] = n - 1;
+    return p->at != NULL;
+}
+
+// All of the first ones, then half a percent apart: for a logarithmic axis.
+static bool pick_log(picked *p, int64_t n, err *e) {
+    double next = 0;
+    p->n = 0;
+    p->at = mem_alloc(2 * POINTS, sizeof *p->at, "positions", e);
+    for (int64_t i = 0; p->at && i < n && p->n < 2 * POINTS; i++) {
+        if ((double)i < next && i + 1 < n)
+            continue;
+        p->at[p->n++] = i;
+        next = (double)i < 128 ? (double)i + 1 : (double)i * 1.005;
+    }
+    return p->at != NULL;
+}
+
+// Mean over rows of the smoothed losses, less those of `base` (NULL: nothing), with its band.
+static bool add_loss_curve(figure *f, const loss_result *r, const loss_result *base, int64_t smooth,
+                           int resamples, uint64_t seed, err *e) {
+    bool ok = false;
+    picked p = {0};
+    size_t n = (size_t)r->n, rows = (size_t)r->rows;
+    double *smoothed = mem_alloc(rows * n, sizeof *smoothed, "smoothed losses", e);
+    double *raw = mem_alloc(n, sizeof *raw, "losses", e);
+    double *scratch = mem_alloc((size_t)resamples + rows + 1, sizeof *scratch, "resamples", e);
+    double *v = NULL;
+    if (!smoothed || !raw || !scratch || !pick_even(&p, r->n, e))
+        goto done;
+    v = mem_alloc((size_t)p.n * 4 + 1, sizeof *v, "a curve", e);
+    if (!v)
+        goto done;
+    double *x = v, *y = v + p.n, *lo = y + p.n, *hi = lo + p.n;
+    for (size_t row = 0; row < rows; row++) {
+        for (size_t i = 0; i < n; i++)
+            raw[i] = r->loss[row * n + i] - (base ? base->loss[row * n + i] : 0);
+        loss_smooth(raw, r->n, smooth, smoothed + row * n);
+    }
+    for (int64_t i = 0; i < p.n; i++) {
+        double sum = 0;
+        for (size_t row = 0; row < rows; row++)
+            sum += scratch[row] = smoothed[row * n + (size_t)p.at[i]];
+        x[i] = (double)(p.at[i] + 1);
+        y[i] = sum / (double)rows;
+        bootstrap(scratch, r->rows, resamples, seed, scratch + rows, &lo[i], &hi[i]);
+    }
+    char band[64];
+    snprintf(band, sizeof band, "95%% bootstrap over %lld rows, %d resamples", (long long)r->rows,
+             resamples);
+    bool banded = r->rows >= 2 && resamples >= 2;
+    ok = figure_series(f, r->model, STYLE_LINE, (size_t)p.n, x, y, banded ? lo : NULL,
+                       banded ? hi : NULL, banded ? band : NULL, e);
+done:
+    free(p.at);
+    free(smoothed);
+    free(raw);
+    free(scratch);
+    free(v);
+    return ok;
+}
+
+static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
+    bool ok = false;
+    picked p = {0};
+    double *v = NULL;
+    if (!pick_log(&p, r->n, e))
+        return false;
+    v = mem_alloc((size_t)p.n * 2 + 2 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
+    if (!v)
+        goto done;
+    double *x = v, *y = v + p.n, *bx = y + p.n, *by = bx + LOSS_MAX_STRETCHES, sum = 0;
+    int64_t k = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t row = 0; row < r->rows; row++)
+            sum += r->loss[row * r->n + i];
+        if (k < p.n && p.at[k] == i) {
+            x[k] = (double)(i + 1);
+            y[k++] = exp(sum / (double)((i + 1) * r->rows));
+        }
+    }
+    char name[256];
+    snprintf(name, sizeof name, "%s, running", r->model);
+    if (!figure_series(f, name, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
+        goto done;
+    for (int64_t i = 0; i < r->n_stretches; i++) {
+        const loss_stretch *s = &r->stretch[i];
+        bx[i] = s->from ? sqrt((double)s->from * (double)s->to) : sqrt((double)s->to);
+        by[i] = s->block_ppl;
+    }
+    snprintf(name, sizeof name, "%s, block", r->model);
+    ok = figure_series(f, name, STYLE_POINTS, (size_t)r->n_stretches, bx, by, NULL, NULL, NULL, e);
+    // Points of a block wear the colour of their model's curve.
+    if (ok && f->n_series >= 2)
+        f->series[f->n_series - 1].colour = f->series[f->n_series - 2].colour =
+            (int)(f->n_series / 2 - 1);
+done:
+    free(p.at);
+    free(v);
+    return ok;
+}
+
+static bool position_axis(figure *f, axis_scale scale, err *e) {
+    f->x.tokens = true;
+    return figure_axis(&f->x, "position", "tokens", scale, e);
+}
+
+static bool train_marks(figure *f, const loss_result *const *r, size_t n, err *e) {
+    for (size_t i = 0; i < n; i++) {
+        bool seen = r[i]->train_length <= 0 || r[i]->train_length > r[i]->n;
+        for (size_t j = 0; j < i; j++)
+            seen |= r[j]->train_length == r[i]->train_length;
+        if (!seen && !figure_mark(f, MARK_X, (double)r[i]->train_length, "train length", e))
+            return false;
+    }
+    return true;
+}
+
+// A panel of losses, or of differences to the first model.
+static figure *loss_panel(const loss_result *const *r, size_t n, bool differences, int64_t smooth,
+                          int resamples, uint64_t seed, const char *id, const char *how, err *e) {
+    char title[256], sub[512], name[256];
+    const loss_result *base = differences ? r[0] : NULL;
+    if (differences)
+        snprintf(title, sizeof title, "difference to %s along %s", r[0]->model, r[0]->document);
+    else
+        snprintf(title, sizeof title, "loss along %s", r[0]->document);
+    snprintf(sub, sizeof sub, "%lld row%s of %lld tokens, moving mean of %lld, cut at the ends; %s",
+             (long long)r[0]->rows, r[0]->rows == 1 ? "" : "s", (long long)r[0]->n + 1,
+             (long long)smooth, how);
+    snprintf(name, sizeof name, "%s", differences ? "loss difference" : "loss");
+    figure *f = figure_new(FIG_CURVES, id, title, sub, e);
+    bool ok = f && position_axis(f, SCALE_LINEAR, e) &&
+              figure_axis(&f->y, name, "nats/token", SCALE_LINEAR, e);
+    for (size_t i = 0; ok && i < n; i++)
+        if (r[i]->n > 0 && (!differences || (r[i]->n == base->n && r[i]->rows == base->rows)))
+            ok = add_loss_curve(f, r[i], base, smooth, resamples, seed, e);
+    if (ok && train_marks(f, r, n, e))
+        return f;
+    figure_free(f);
+    return NULL;
+}
+
+static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, err *e) {
+    char title[256];
+    snprintf(title, sizeof title, "perplexity along %s", r[0]->document);
+    figure *f = figure_new(FIG_CURVES, id, title,
+                           "running: exp of the mean of all losses so far; block: exp of a "
+                           "stretch's mean",
+                           e);
+    bool ok = f && position_axis(f, SCALE_LOG2, e) &&
+              figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = r[i]->n == 0 || add_ppl_curves(f, r[i], e);
+    if (ok && train_marks(f, r, n, e))
+        return f;
+    figure_free(f);
+    return NULL;
+}
+
+// The panels of one document; which: its number, for the names.
+static bool document_figures(const loss_result *const *r, size_t n, size_t which, int64_t smooth,
+                             int resamples, uint64_t seed, const char *how, figures *out, err *e) {
+    char id[3][64];
+    static const char *const stem[] = {"loss", "difference", "perplexity"};
+    for (int i = 0; i < 3; i++)
+        snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
+    if (smooth == 0)
+        smooth = r[0]->n / 32 > 501 ? r[0]->n / 32 : 501;
+    smooth |= 1;
+    return figures_add(out, loss_panel(r, n, false, smooth, resamples, seed, id[0], how, e), e) &&
+           (n < 2 ||
+            figures_add(out, loss_panel(r, n, true, smooth, resamples, seed, id[1], how, e), e)) &&
+           figures_add(out, ppl_panel(r, n, id[2], e), e);
+}
+
+bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
+                  uint64_t seed, const char *how, figures *out, err *e) {
+    size_t which = 0;
+    figures_init(out, n > 1 ? 3 : 2);
+    const loss_result **same = mem_alloc(n ? n : 1, sizeof *same, "results", e);
+    bool ok = same != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        bool first = true;
+        size_t m = 0;
+        for (size_t j = 0; j < n; j++)
+            if (strcmp(results[j]->document, results[i]->document) == 0) {
+                first &= j >= i;
+                same[m++] = results[j];
+            }
+        if (first)
+            ok = document_figures(same, m, which++, smooth, resamples, seed, how, out, e);
+    }
+    free(same);
+    if (!ok)
+        figures_free(out);
+    return ok;
+}

@@ -1,0 +1,73 @@
+// analyses/loss.h - loss along a document: curves, stretches, perplexities, extrapolation.
+//
+// loss[r, i] is the loss in nats of token i + 1 of row r given the i + 1 tokens before it; every row
+// starts from a zero state. Three perplexities, which are three different numbers (faults B78, B80):
+//
+//     running  exp(mean of loss[0..i])     a curve; what length-extrapolation scripts print
+//     block    exp(mean over a stretch)    one number a stretch
+//     total    exp(mean over everything)   one number
+#ifndef DELTOP_LOSS_H
+#define DELTOP_LOSS_H
+
+#include "analyses/figure.h"
+#include "core/forward.h"
+
+typedef struct loss_stretch {
+    int64_t from, to; // positions i, to exclusive
+    double mean;      // over rows and positions, nats per token
+    double block_ppl;
+} loss_stretch;
+
+enum { LOSS_MAX_STRETCHES = 32 };
+
+typedef struct loss_flag {
+    int64_t row, position;
+    char what[96]; // "loss jumps by 3.1 nats", "the likeliest token stays the same for 256 tokens"
+} loss_flag;
+
+enum { LOSS_MAX_FLAGS = 16 };
+
+// One model on one document.
+typedef struct loss_result {
+    char *model, *document; // names, owned
+    int64_t train_length;   // 0: unknown
+    int64_t rows, n;        // n = tokens of a row - 1
+    double *loss;           // [rows, n], owned
+    // Filled by loss_summarise:
+    int64_t scored; // rows * n
+    double mean, total_ppl;
+    double mean_lo, mean_hi; // 95% bootstrap over rows; NaN with fewer than 2 rows
+    double accuracy;         // share of tokens that were the likeliest
+    int64_t n_stretches;
+    loss_stretch stretch[LOSS_MAX_STRETCHES]; // 0-512, 512-2048, then doubling
+    double
+        extrapolation; // mean beyond the training length L less the mean over L/2..L; NaN: n <= L
+    int64_t n_flags;
+    loss_flag flag[LOSS_MAX_FLAGS];
+    int64_t right; // tokens that were the likeliest, counted while reading
+} loss_result;
+
+// NULL-safe free; init copies the names and allocates the losses as NaN.
+bool loss_init(loss_result *r, const char *model, const char *document, int64_t rows, int64_t n,
+               int64_t train_length, err *e);
+void loss_free(loss_result *r);
+
+// Reads one row of n + 1 ids into loss[row, :]. jump: nats by which the mean of 64 losses must
+// exceed that of the 64 before to be flagged (fault B124).
+bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
+                   double jump, progress_fn progress, void *ctx, err *e);
+
+// Means, perplexities, index and intervals (resamples over rows, seeded).
+bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
+
+// Mean over a centred window of `window` values (odd), cut at the ends so that it never extends past
+// the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2.
+void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
+
+// Per document: loss against position, with several models also the paired difference to the first
+// one (same tokens, so what the text itself adds cancels), and the perplexities. Bands with two rows
+// or more. smooth 0: 501, or a 32nd of a longer row.
+bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
+                  uint64_t seed, const char *how, figures *out, err *e);
+
+#endif
