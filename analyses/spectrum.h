@@ -101,7 +101,7 @@ double spectrum_mode_half_life(double modulus, double log_scale, int64_t W);
 bool spectrum_window_tells(const head_shape *s, int64_t W);
 
 // One window length over several heads.
-typedef struct spectrum_window {
+typedef struct spectrum_span {
     int64_t W;
     int64_t products;     // evaluated
     int frozen;           // most directions a product cannot touch
@@ -116,11 +116,11 @@ typedef struct spectrum_window {
     double vanished;      // share of eigenvalues below 0.01
     double complex_share; // of eigenvalues that are not real
     double cond, error;   // median condition number, largest 1e-15 norm2 cond; NaN without
-} spectrum_window;
+} spectrum_span;
 
 // layer, head: indices into the result, -1 = all of them.
 bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int window,
-                             spectrum_window *out, err *e);
+                             spectrum_span *out, err *e);
 
 typedef struct spectrum_summary {
     double complex_share;      // of tokens

@@ -47,7 +47,7 @@ figure *spectrum_draw_norms(const spectrum_item *x, size_t index, err *e) {
               figure_axis(&f->y, "size of the product", "1", SCALE_LINEAR, e);
     int64_t over = 0;
     for (int w = 0; ok && w < r->n_windows; w++) {
-        spectrum_window s;
+        spectrum_span s;
         ok = spectrum_window_summary(r, -1, -1, w, &s, e);
         norm.x[w] = radius.x[w] = (double)r->windows[w];
         norm.lo[w] = s.norm2[0];
@@ -222,7 +222,7 @@ static size_t window_count(const spectrum_result *r) {
 
 static bool fill_half_lives(const spectrum_result *r, int layer, curve *c, err *e) {
     for (int w = 0; w < r->n_windows; w++) {
-        spectrum_window s;
+        spectrum_span s;
         if (!spectrum_window_summary(r, layer, -1, w, &s, e))
             return false;
         c->x[w] = (double)r->windows[w];
@@ -241,7 +241,7 @@ static bool half_life_notes(figure *f, const spectrum_item *x, size_t n, err *e)
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++) {
         const spectrum_result *r = x[i].result;
-        spectrum_window s;
+        spectrum_span s;
         for (int l = 0; l < r->n_layers; l++) {
             const head_shape *h = &r->layer[l].shape;
             if (spectrum_window_tells(h, 1))

@@ -159,7 +159,7 @@ static bool token_notes(figure *f, const spectrum_result *r, err *e) {
 }
 
 static bool window_notes(figure *f, const spectrum_result *r, int window, err *e) {
-    spectrum_window s;
+    spectrum_span s;
     if (!spectrum_window_summary(r, -1, -1, window, &s, e))
         return false;
     bool ok = true;

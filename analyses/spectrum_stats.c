@@ -57,7 +57,7 @@ enum { NORMS, RADII, ASYMMETRIES, LIVES, CONDS, PILES };
 
 // Adds one product to the piles.
 static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at, int64_t W, pile *p,
-                    spectrum_window *out, int64_t counts[5]) {
+                    spectrum_span *out, int64_t counts[5]) {
     const window_facts *f = &h->facts[at];
     double back = exp(f->log_scale);
     int K = l->shape.K;
@@ -95,9 +95,9 @@ static bool chosen(int i, int wanted) {
 }
 
 bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int window,
-                             spectrum_window *out, err *e) {
+                             spectrum_span *out, err *e) {
     bool ok = false;
-    *out = (spectrum_window){.W = r->windows[window], .cond = NAN, .error = NAN};
+    *out = (spectrum_span){.W = r->windows[window], .cond = NAN, .error = NAN};
     size_t products = 0, K = (size_t)r->K;
     int64_t counts[5] = {0};
     for (int i = 0; i < r->n_layers; i++)
@@ -202,7 +202,7 @@ bool spectrum_summarise(const spectrum_result *r, int layer, int head, spectrum_
     if (!exponent_half_life(r, layer, head, &out->exponent_half_life, e))
         return false;
     for (int w = r->n_windows - 1; w >= 0; w--) {
-        spectrum_window s;
+        spectrum_span s;
         if (!spectrum_window_summary(r, layer, head, w, &s, e))
             return false;
         if (!isnan(s.half_life[1])) {

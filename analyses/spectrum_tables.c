@@ -126,7 +126,7 @@ figure *spectrum_table_windows(const spectrum_item *x, size_t n, err *e) {
     bool ok = sheet_new(&s, rows, COLS, e) && f;
     for (size_t i = 0; ok && i < n; i++)
         for (int w = 0; ok && w < x[i].result->n_windows; w++) {
-            spectrum_window a;
+            spectrum_span a;
             ok = spectrum_window_summary(x[i].result, -1, -1, w, &a, e);
             double v[COLS] = {
                 (double)a.W,      (double)a.products, a.frozen,       a.radius[1],

@@ -78,7 +78,7 @@ static void choose(job *j) {
 
 // Text ------------------------------------------------------------------------------------------
 
-static void print_windows(const job *j, const spectrum_result *r, const spectrum_window *w) {
+static void print_windows(const job *j, const spectrum_result *r, const spectrum_span *w) {
     output_print(j->out, "  %6s %8s %7s %8s %8s %9s %11s %9s\n", "W", "products", "frozen", "|P|_2",
                  "radius", "complex", "half-life", "never");
     for (int i = 0; i < r->n_windows; i++) {
@@ -197,7 +197,7 @@ static json_t *triple(const double *v) {
     return a;
 }
 
-static json_t *window_json(const spectrum_window *w) {
+static json_t *window_json(const spectrum_span *w) {
     json_t *j = json_object();
     int bad = set_int(j, "W", w->W) | set_int(j, "products", w->products) |
               set_int(j, "frozen", w->frozen);
@@ -260,8 +260,7 @@ static json_t *integers(const int64_t *v, int64_t n) {
 }
 
 static bool add_json(job *j, size_t model, size_t document, const spectrum_result *r,
-                     const rows *rows, const spectrum_summary *s, const spectrum_window *w,
-                     err *e) {
+                     const rows *rows, const spectrum_summary *s, const spectrum_span *w, err *e) {
     json_t *v = json_object(), *windows = json_array(), *layers = json_array();
     int bad = json_object_set_new(v, "model", output_json_text(output_model(j->out, model)));
     bad |= json_object_set_new(v, "document", output_json_text(output_document(j->out, document)));
@@ -324,7 +323,7 @@ static bool read_rows(job *j, reading *x, const rows *rows, err *e) {
 static bool report(job *j, reading *x, size_t model, size_t document, const rows *rows, err *e) {
     const spectrum_result *r = &x->r;
     spectrum_summary s;
-    spectrum_window *w = mem_alloc((size_t)r->n_windows, sizeof *w, "a summary", e);
+    spectrum_span *w = mem_alloc((size_t)r->n_windows, sizeof *w, "a summary", e);
     bool ok = w && spectrum_summarise(r, -1, -1, &s, e);
     for (int i = 0; ok && i < r->n_windows; i++)
         ok = spectrum_window_summary(r, -1, -1, i, &w[i], e);
