@@ -138,7 +138,9 @@ static void print_summary(const job *j, const reading *x, const rows *rows,
                  "  single tokens: %.3g%% rotate (complex pair), %.3g%% of eigenvalues below 0, "
                  "median |lambda| %.3f%s\n",
                  100 * s->complex_share, 100 * s->negative_share, s->median_modulus,
-                 l->shape.erase == ERASE_NONE ? "" : " (frozen directions left out)");
+                 l->shape.erase == ERASE_NONE || l->shape.decay == DECAY_CHANNEL
+                     ? ""
+                     : " (frozen directions left out)");
     output_print(j->out, "  mean Lyapunov rate from determinants: %.5f nats/token", s->rate);
     if (s->singular)
         output_print(j->out, " (%lld singular tokens left out)", (long long)s->singular);
