@@ -138,6 +138,9 @@ def main():
         with open(f"{sys.argv[2]}/{name}.tokenizer.json", "w", encoding="ascii") as f:
             json.dump(s, f, separators=(",", ":"))
             f.write("\n")
+        if name == "byte_strings":  # the same ids as byte_pairs, which the library confirms here
+            assert corner(s) == corner(byte)
+            continue
         with open(f"{sys.argv[2]}/{name}.corner.json", "w", encoding="ascii") as f:
             f.write("[" + ",\n".join(json.dumps(c) for c in corner(s)) + "]\n")
 

@@ -43,16 +43,20 @@ static double *apply(const double *x, int64_t T, int d, const double *W, int64_t
     return y;
 }
 
-static double *rms(const double *x, int64_t rows, int64_t n, const double *w) {
+static double *rms_eps(const double *x, int64_t rows, int64_t n, const double *w, double eps) {
     double *y = zeros(rows * n);
     for (int64_t t = 0; t < rows; t++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
             sum += x[t * n + i] * x[t * n + i];
         for (int64_t i = 0; i < n; i++)
-            y[t * n + i] = x[t * n + i] / sqrt(sum / (double)n + 1e-6) * w[i];
+            y[t * n + i] = x[t * n + i] / sqrt(sum / (double)n + eps) * w[i];
     }
     return y;
+}
+
+static double *rms(const double *x, int64_t rows, int64_t n, const double *w) {
+    return rms_eps(x, rows, n, w, 1e-6);
 }
 
 // Causal convolution of width w over the whole row, then SiLU; without one only SiLU.
@@ -80,24 +84,31 @@ static void unit(double *x, int n) {
         x[i] /= sqrt(sum + 1e-6);
 }
 
-// Natural log of the decay of token t, head h, key channel i; x: the layer's input.
-static double log_gate(const tiny_model *m, int L, const double *x, const double *low, int h,
-                       int i) {
+// Decay of every token, value head and key channel, [T, H, K]; NULL: none. x [T, D]: the layer's
+// input, low [T, 3]: KDA's first projection of it.
+static double *gates(const tiny_model *m, int L, const double *x, const double *low, int64_t T) {
     const tiny_spec *s = &m->s;
-    if (strcmp(s->family, "kda") == 0) {
-        const double *f1 = weight(m, L, "attn.f_proj.1.weight");
-        const tiny_tensor *A = tiny_find(m, "model.layers.%d.attn.A_log", L);
-        double z = weight(m, L, "attn.dt_bias")[h * s->K + i], rate = A ? exp(A->v[h]) : 1;
-        for (int r = 0; r < 3; r++)
-            z += f1[(h * s->K + i) * 3 + r] * low[r];
-        return s->lower_bound ? s->lower_bound * sigmoid(rate * z) : -rate * softplus(z);
-    }
-    if (!tiny_find(m, "model.layers.%d.attn.a_proj.weight", L))
-        return 0;
-    double z = weight(m, L, "attn.dt_bias")[h];
-    for (int d = 0; d < s->D; d++)
-        z += weight(m, L, "attn.a_proj.weight")[h * s->D + d] * x[d];
-    return -exp(weight(m, L, "attn.A_log")[h]) * softplus(z);
+    bool kda = strcmp(s->family, "kda") == 0;
+    if (!kda && !tiny_find(m, "model.layers.%d.attn.a_proj.weight", L))
+        return NULL;
+    const tiny_tensor *A = tiny_find(m, "model.layers.%d.attn.A_log", L);
+    const double *dt = weight(m, L, "attn.dt_bias");
+    const double *W = weight(m, L, kda ? "attn.f_proj.1.weight" : "attn.a_proj.weight");
+    int width = kda ? 3 : s->D;
+    const double *in = kda ? low : x;
+    double *g = zeros(T * s->H * s->K);
+    for (int64_t t = 0; t < T; t++)
+        for (int h = 0; h < s->H; h++)
+            for (int i = 0; i < s->K; i++) {
+                int row = kda ? h * s->K + i : h;
+                double z = dt[row], rate = A ? exp(A->v[h]) : 1;
+                for (int d = 0; d < width; d++)
+                    z += W[row * width + d] * in[t * width + d];
+                double log_gate = kda && s->lower_bound ? s->lower_bound * sigmoid(rate * z)
+                                                        : -rate * softplus(z);
+                g[(t * s->H + h) * s->K + i] = exp(log_gate);
+            }
+    return g;
 }
 
 // One micro-step on S [K, V]: S <- S - beta k (read^T before) + beta k v^T, `read` along r.
@@ -106,6 +117,11 @@ static void delta(double *S, int K, int V, const double *k, const double *v, dou
     for (int c = 0; c < V; c++)
         for (int i = 0; i < K; i++)
             S[i * V + c] += beta * k[i] * (v[c] - read[c]);
+}
+
+static void add_bias(double *x, int64_t T, int64_t n, const double *b) {
+    for (int64_t i = 0; i < T * n; i++)
+        x[i] += b[i % n];
 }
 
 static void read_out(const double *S, int K, int V, const double *x, double *r) {
@@ -127,16 +143,20 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
                      apply(x, T, D, weight(m, L, "attn.k_proj.weight"), n_h * nk), T, n_h * nk);
     double *v = conv(m, L, "attn.v_conv1d.weight",
                      apply(x, T, D, weight(m, L, "attn.v_proj.weight"), n_h * nv), T, n_h * nv);
-    double *b = apply(x, T, D, weight(m, L, "attn.b_proj.weight"), (int64_t)n_h * H);
+    const tiny_tensor *wb = tiny_find(m, "model.layers.%d.attn.b_proj.weight", L);
+    double *b = wb ? apply(x, T, D, wb->v, (int64_t)n_h * H) : NULL;
     double *low = kda ? apply(x, T, D, weight(m, L, "attn.f_proj.0.weight"), 3) : zeros(T * 3);
+    double *g = gates(m, L, x, low, T);
     double *p = zeros(T * nk), *o = zeros(T * nv), *r = zeros(V), *gate = NULL;
+    const double *inner = comba ? weight(m, L, "attn.decay") : NULL;
+    const double *correction = comba ? weight(m, L, "attn.D") : NULL;
     if (comba)
         for (int64_t t = 0; t < T; t++)
             for (int h = 0; h < Hk; h++)
                 for (int i = 0; i < K; i++) {
                     int64_t at = t * nk + h * K + i;
-                    p[at] = k[at] * sigmoid(weight(m, L, "attn.decay")[h]);
-                    q[at] -= weight(m, L, "attn.D")[h] * p[at];
+                    p[at] = k[at] * sigmoid(inner[h]);
+                    q[at] -= correction[h] * p[at];
                 }
     for (int64_t t = 0; t < T; t++)
         for (int h = 0; h < Hk; h++) {
@@ -150,17 +170,15 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
             double *S = state + (int64_t)h * K * V;
             int hk = h / (H / Hk);
             read_out(S, K, V, p + t * nk + hk * K, r); // Comba: before the decay
-            for (int i = 0; i < K; i++) {
-                double g = exp(log_gate(m, L, x + t * D, low + t * 3, h, i));
+            for (int i = 0; g && i < K; i++)
                 for (int c = 0; c < V; c++)
-                    S[i * V + c] *= g;
-            }
+                    S[i * V + c] *= g[(t * H + h) * K + i];
             for (int j = 0; j < n_h; j++) {
                 const double *key = k + (t * n_h + j) * nk + hk * K;
                 if (!comba)
                     read_out(S, K, V, key, r);
                 delta(S, K, V, key, v + (t * n_h + j) * nv + h * V,
-                      (s->neg ? 2 : 1) * sigmoid(b[(t * n_h + j) * H + h]), r);
+                      (s->neg ? 2 : 1) * (b ? sigmoid(b[(t * n_h + j) * H + h]) : 1), r);
             }
             read_out(S, K, V, q + t * nk + hk * K, o + t * nv + h * V);
             for (int c = 0; c < V; c++)
@@ -170,8 +188,7 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
     if (kda) {
         double *first = apply(x, T, D, weight(m, L, "attn.g_proj.0.weight"), 3);
         gate = apply(first, T, 3, weight(m, L, "attn.g_proj.1.weight"), nv);
-        for (int64_t i = 0; i < T * nv; i++)
-            gate[i] += weight(m, L, "attn.g_proj.1.bias")[i % nv];
+        add_bias(gate, T, nv, weight(m, L, "attn.g_proj.1.bias"));
         free(first);
     } else if (s->gate) {
         gate = apply(x, T, D, weight(m, L, "attn.g_proj.weight"), nv);
@@ -179,15 +196,10 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
     for (int64_t i = 0; gate && i < T * nv; i++)
         n[i] *= kda || comba ? sigmoid(gate[i]) : silu(gate[i]);
     double *y = apply(n, T, (int)nv, weight(m, L, "attn.o_proj.weight"), D);
-    double *all[] = {q, k, v, b, low, p, o, r, gate, n};
+    double *all[] = {q, k, v, b, low, g, p, o, r, gate, n};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     return y;
-}
-
-static void add_bias(double *x, int64_t T, int64_t n, const double *b) {
-    for (int64_t i = 0; i < T * n; i++)
-        x[i] += b[i % n];
 }
 
 static void turn(double *x, int64_t T, int64_t n, int d) {
@@ -212,6 +224,13 @@ static double *softmax_layer(const tiny_model *m, int L, const double *x, int64_
     add_bias(q, T, D, weight(m, L, "attn.q_proj.bias"));
     add_bias(k, T, n, weight(m, L, "attn.k_proj.bias"));
     add_bias(v, T, n, weight(m, L, "attn.v_proj.bias"));
+    const tiny_tensor *norm = tiny_find(m, "model.layers.%d.attn.q_norm.weight", L);
+    if (norm) { // eps of FLA's RMSNorm where none is given
+        double *u = q, *w = k;
+        q = rms_eps(u, T * s->heads, d, norm->v, 1e-5);
+        k = rms_eps(w, T * s->kv, d, weight(m, L, "attn.k_norm.weight"), 1e-5);
+        free(u), free(w);
+    }
     turn(q, T, D, d);
     turn(k, T, n, d);
     for (int h = 0; h < s->heads; h++)

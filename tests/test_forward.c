@@ -268,12 +268,12 @@ static void threads_do_not_change_the_result(void **state) {
     double worst = 0;
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        int32_t *ids = random_ids(t, 400, 7);
+        int32_t *ids = random_ids(t, 300, 7);
         bench one = open_model(t, PRECISION_F32, 1);
-        seen a = pass(t, &one, ids, 400, 256, NULL);
+        seen a = pass(t, &one, ids, 300, 256, NULL);
         close_model(&one);
         bench two = open_model(t, PRECISION_F32, 2);
-        seen b = pass(t, &two, ids, 400, 256, NULL);
+        seen b = pass(t, &two, ids, 300, 256, NULL);
         close_model(&two);
         worst = fmax(worst, differ(t, a.loss, a.state, &b));
         seen_free(&a);
@@ -293,7 +293,7 @@ static void windows_count_the_token_itself(void **state) {
         tiny_spec s = zoo[9];
         s.window = windows[w];
         tiny_model *t = tiny_new(s);
-        bench b = open_model(t, PRECISION_F64, 2);
+        bench b = open_model(t, PRECISION_F64, 1);
         assert_int_equal(b.m->layers[1].branch[0].body->window, windows[w]);
         assert_null(model_mixer(b.m, 1));
         for (int i = 0; i < 4; i++) {
@@ -317,7 +317,7 @@ static void an_empty_row_and_a_row_of_one_token(void **state) {
     (void)state;
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        bench b = open_model(t, PRECISION_F32, 2);
+        bench b = open_model(t, PRECISION_F32, 1);
         const int32_t one[] = {3};
         seen none = pass(t, &b, one, 0, 16, NULL);
         assert_int_equal(none.told, 0);
@@ -352,12 +352,12 @@ static void a_long_row_ends_where_the_loops_end(void **state) {
     tiny_model *t = tiny_new(s);
     int32_t *ids = random_ids(t, T, 13);
     naive want = naive_run(t, ids, T);
-    bench b = open_model(t, PRECISION_F64, 2);
+    bench b = open_model(t, PRECISION_F64, 1);
     seen got = pass(t, &b, ids, T, 2048, NULL);
     double d64 = differ(t, want.loss, want.state, &got);
     seen_free(&got);
     close_model(&b);
-    b = open_model(t, PRECISION_F32, 2);
+    b = open_model(t, PRECISION_F32, 1);
     got = pass(t, &b, ids, T, 2048, NULL);
     double d32 = differ(t, want.loss, want.state, &got);
     seen_free(&got);
@@ -377,7 +377,7 @@ static void a_reset_hides_the_document_before(void **state) {
     enum { FIRST = 37, SECOND = 50, T = FIRST + SECOND };
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        bench b = open_model(t, PRECISION_F32, 2);
+        bench b = open_model(t, PRECISION_F32, 1);
         int32_t *x = random_ids(t, T, 20), *y = random_ids(t, T, 21);
         memcpy(y + FIRST, x + FIRST, SECOND * sizeof *x);
         const int64_t start[] = {0, FIRST};
@@ -407,7 +407,7 @@ static void a_reset_id_starts_a_document(void **state) {
     enum { T = 60 };
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        bench b = open_model(t, PRECISION_F64, 2);
+        bench b = open_model(t, PRECISION_F64, 1);
         int32_t *ids = random_ids(t, T, 30);
         for (int i = 0; i < T; i++)
             ids[i] = ids[i] == 0 ? 1 : ids[i];
@@ -458,7 +458,7 @@ static void a_row_does_not_see_the_row_before(void **state) {
     (void)state;
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        bench b = open_model(t, PRECISION_F32, 2);
+        bench b = open_model(t, PRECISION_F32, 1);
         int32_t *x = random_ids(t, 100, 60), *y = random_ids(t, 93, 61);
         seen fresh = pass(t, &b, y, 93, 32, NULL), again = seen_new(t, 93);
         err e = {0};
@@ -489,7 +489,7 @@ static void one_token_again_and_again_is_finite(void **state) {
     (void)state;
     for (int z = 0; z < ZOO; z++) {
         tiny_model *t = tiny_new(zoo[z]);
-        bench b = open_model(t, PRECISION_F32, 2);
+        bench b = open_model(t, PRECISION_F32, 1);
         int32_t ids[300];
         for (int i = 0; i < 300; i++)
             ids[i] = 4;
@@ -510,7 +510,7 @@ static void a_zero_embedding_row_is_finite(void **state) {
         tiny_model *t = tiny_new(zoo[z]);
         tiny_tensor *E = tiny_get(t, "model.embeddings.weight");
         memset(E->v + 2 * t->s.D, 0, (size_t)t->s.D * sizeof *E->v);
-        bench b = open_model(t, PRECISION_F32, 2);
+        bench b = open_model(t, PRECISION_F32, 1);
         const int32_t ids[] = {2, 2, 5, 2, 2, 2, 2, 2, 7, 2};
         naive want = naive_run(t, ids, 10);
         seen got = pass(t, &b, ids, 10, 64, NULL);

@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+static const double least = 0; // an instrumented program is not held to it
+#else
+static const double least = 1.45e6;
+#endif
+
 static double time_one(const tokenizer *t, const char *name, const char *document, int runs) {
     size_t n = 0;
     char *text = tok_slurp(document, &n);
@@ -41,8 +47,8 @@ static void whole_documents_are_encoded_at_more_than_the_library_s_rate(void **s
         tok_need(path);
         tokenizer *t = tok_open(path);
         // the library's best of any pair on that page; ours was 20 times it when this was written
-        assert_true(time_one(t, names[k], tok_shared("documents/code_ext4.txt"), 2) > 1.45e6);
-        assert_true(time_one(t, names[k], tok_shared("documents/text_kjv.txt"), 2) > 1.45e6);
+        assert_true(time_one(t, names[k], tok_shared("documents/code_ext4.txt"), 2) > least);
+        assert_true(time_one(t, names[k], tok_shared("documents/text_kjv.txt"), 2) > least);
         tokenizer_close(t);
     }
 }

@@ -36,6 +36,8 @@ void text_title_above(const textplot *t, const axes *y);
 void text_title_below(const textplot *t, const axes *x, int left, int w);
 // A number for a sentence, four digits.
 char *text_number_short(double x, char *buf, size_t size);
+// A sentence below the picture, wrapped.
+void text_say(const textplot *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool text_nothing(const textplot *t, const char *why); // says why there is no picture
 
 #endif

@@ -4,6 +4,7 @@
 #include "core/text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 int text_colour(const textplot *t, size_t i) {
@@ -94,8 +95,17 @@ char *text_number_short(double x, char *buf, size_t size) {
     return buf;
 }
 
+void text_say(const textplot *t, const char *fmt, ...) {
+    char line[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    grid_wrap(t->out, line, t->columns, t->utf8);
+}
+
 bool text_nothing(const textplot *t, const char *why) {
-    fprintf(t->out, "  (%s)\n", why);
+    text_say(t, "(%s)", why);
     return !ferror(t->out);
 }
 

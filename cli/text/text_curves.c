@@ -15,6 +15,7 @@ typedef struct area {
     axes_span x_span, y_span;
     int left, top, w, h; // of the data, in cells
     bool letters;        // instead of dots
+    uint64_t named;      // marks (of the first 64) whose names stand above the frame
 } area;
 
 // Faint series are context: in one colour they would only be in the way.
@@ -42,6 +43,10 @@ static void spot(area *a, double u, double v, size_t series) {
     int colour = text_colour(a->t, series);
     long x = lround(u), y = lround(v);
     if (!a->letters) {
+        // A line does not merge with the faint dots behind it.
+        grid_cell *c = grid_at(&a->g, (int)(x / 2), (int)(y / 4));
+        if (c->colour == TEXT_GREY && colour != TEXT_GREY)
+            c->dots = 0;
         grid_dot(&a->g, x, y, colour);
         return;
     }
@@ -166,6 +171,7 @@ static void draw_marks(area *a) {
             if (from >= end && from >= 0) {
                 grid_text(&a->g, from, a->top - 1, name, -1, a->t->colour ? TEXT_GREY : GRID_PLAIN);
                 end = from + w + 2;
+                a->named |= i < 64 ? UINT64_C(1) << i : 0;
             }
         }
         if (m->kind == MARK_Y && v >= 4 * a->top && v < 4 * (a->top + a->h))
@@ -221,16 +227,52 @@ static void legend(const area *a) {
     }
 }
 
+// Names of vertical marks that found no room above the frame.
+static void other_marks(const area *a) {
+    const textplot *t = a->t;
+    int shown = 0, more = 0;
+    for (size_t i = 0; i < t->f->n_marks; i++) {
+        const mark *m = &t->f->marks[i];
+        double place = axes_place(&a->x, m->value);
+        if (m->kind != MARK_X || !*m->label || !(place >= 0 && place <= 1) ||
+            (i < 64 && a->named >> i & 1))
+            continue;
+        if (shown == 4) {
+            more++;
+            continue;
+        }
+        char name[200], number[48], line[300];
+        grid_escape(m->label, t->utf8, name, sizeof name);
+        text_number_short(m->value, number, sizeof number);
+        snprintf(line, sizeof line, "  %s  %s = %s", t->utf8 ? "\u250a" : ":", name, number);
+        grid_cut(t->out, line, t->columns);
+        fputc('\n', t->out);
+        shown++;
+    }
+    if (more)
+        text_say(t, "     and %d more", more);
+}
+
 static void footer(const area *a) {
     const axes_span *s[2] = {&a->x_span, &a->y_span};
     for (int i = 0; i < 2; i++)
         if (s[i]->not_shown)
-            fprintf(a->t->out, "Log axis %s: %zu value%s zero or negative and not shown.\n",
-                    i ? "y" : "x", s[i]->not_shown, s[i]->not_shown == 1 ? " is" : "s are");
+            text_say(a->t, "Log axis %s: %zu value%s zero or negative and not shown.",
+                     i ? "y" : "x", s[i]->not_shown, s[i]->not_shown == 1 ? " is" : "s are");
 }
 
-static bool choose_letters(const textplot *t) {
-    if (t->f->n_series < 2)
+// Clouds of points that no colour tells apart stand side by side, when there is room for each.
+enum { LEAST_PANEL = 16, PANEL_GAP = 3 };
+
+static int count_panels(const textplot *t) {
+    int n = (int)t->f->n_series;
+    bool apart = t->f->kind == FIG_SCATTER && t->utf8 && !t->colour && n > 1 &&
+                 t->f->n_series < 8 && t->columns / n >= LEAST_PANEL + PANEL_GAP;
+    return apart ? n : 1;
+}
+
+static bool choose_letters(const textplot *t, int panels) {
+    if (t->f->n_series < 2 || panels > 1)
         return false;
     return t->f->kind == FIG_SCATTER ? !(t->utf8 && t->colour) : !t->utf8;
 }
@@ -248,7 +290,8 @@ static const char *why_empty(const area *a) {
 
 static bool draw(const textplot *t, err *e) {
     const figure *f = t->f;
-    area a = {.t = t, .letters = choose_letters(t)};
+    int panels = count_panels(t);
+    area a = {.t = t, .letters = choose_letters(t, panels)};
     axes_of_figure(f, &a.x, &a.y, &a.x_span, &a.y_span);
     if (a.x.empty || a.y.empty) {
         text_nothing(t, why_empty(&a));
@@ -258,31 +301,41 @@ static bool draw(const textplot *t, err *e) {
     a.h = t->rows;
     for (size_t i = 0; i < f->n_marks; i++) // a row for the names of vertical marks
         a.top |= f->marks[i].kind == MARK_X;
+    a.top |= panels > 1;
     axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
     a.left = text_label_width(&a.y) + 2;
-    a.w = t->columns - a.left - (f->n_series > 1 ? 3 : 1);
+    a.w = (t->columns - a.left) / panels - (f->n_series > 1 ? PANEL_GAP : 1);
     if (f->equal_scale) {
         make_equal(&a);
         axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
         a.left = text_label_width(&a.y) + 2;
     }
-    axes_ticks(&a.x, &f->x, a.w / 11, !t->utf8);
+    axes_ticks(&a.x, &f->x, a.w / (panels > 1 ? 8 : 11), !t->utf8);
     if (!grid_open(&a.g, t->columns, a.top + a.h + TEXT_X_ROWS, t->utf8, t->colour, e))
         return false;
-    for (int faint = 1; faint >= 0; faint--)
-        for (size_t i = 0; i < f->n_series; i++)
-            if ((f->series[i].style == STYLE_FAINT) == faint)
-                draw_series(&a, i);
-    draw_marks(&a);
-    text_y_axis(&a.g, &a.y, a.left, a.top, a.h);
-    text_x_axis(&a.g, &a.x, a.left, a.w, a.top + a.h);
+    for (int k = 0, first = a.left; k < panels; k++) {
+        a.left = first + k * (a.w + PANEL_GAP);
+        for (int faint = 1; faint >= 0; faint--)
+            for (size_t i = 0; i < f->n_series; i++)
+                if ((f->series[i].style == STYLE_FAINT) == faint && (panels == 1 || i == (size_t)k))
+                    draw_series(&a, i);
+        draw_marks(&a);
+        if (panels > 1)
+            grid_put(&a.g, a.left + a.w / 2, 0, (uint32_t)text_letter((size_t)k), GRID_PLAIN);
+        axes bare = a.y;
+        bare.n = k ? 0 : a.y.n;
+        text_y_axis(&a.g, &bare, a.left, a.top, a.h);
+        text_x_axis(&a.g, &a.x, a.left, a.w, a.top + a.h);
+    }
     if (f->kind == FIG_CURVES)
         draw_ends(&a);
     text_title_above(t, &a.y);
     grid_print(&a.g, t->out);
     grid_close(&a.g);
-    text_title_below(t, &a.x, a.left, a.w);
+    text_title_below(t, &a.x, a.left - (panels - 1) * (a.w + PANEL_GAP),
+                     panels * (a.w + PANEL_GAP) - PANEL_GAP);
     legend(&a);
+    other_marks(&a);
     footer(&a);
     return true;
 }
