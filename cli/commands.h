@@ -10,14 +10,20 @@
 #include <stdio.h>
 
 // clang-format off
-#define COMMAND_LIST(X)
+#define COMMAND_LIST(X) \
+    X(inspect) \
+    X(tokens) \
+    X(loss) \
+    X(erank) \
+    X(spectrum) \
+    X(parity)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
 
 struct command {
     const char *name;
-    const char *summary; // one line, no full stop: what it does
+    const char *summary; // what it does: at most 52 columns, no full stop
     const char *usage;   // operands: "MODEL... DOCUMENT..."
     const char *details; // paragraphs of the help text, "\n" between them; may be NULL
     const char *example; // a whole command line, "deltop loss ..."; several with "\n" between

@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "cli/waiting.h"
 #include "core/outfile.h"
 #include "core/text.h"
 
@@ -110,6 +111,7 @@ static int dispatch(int argc, char **argv, err *e) {
 }
 
 int main(int argc, char **argv) {
+    waiting_politely(argv);
     signals_guard_descriptors();
     signals_at_end(outfile_remove_all);
     signals_install();

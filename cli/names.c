@@ -79,9 +79,9 @@ static void split(const char *path, parts *p) {
                 break;
             }
         }
-        // "run7/model.safetensors" is run7.
-        if (strcmp(p->base, "model") == 0 && p->parent[0] && strcmp(p->parent, ".") != 0 &&
-            strcmp(p->parent, "..") != 0)
+        // "run7/model.safetensors" and "run7/tokenizer.json" are run7.
+        if ((strcmp(p->base, "model") == 0 || strcmp(p->base, "tokenizer") == 0) && p->parent[0] &&
+            strcmp(p->parent, ".") != 0 && strcmp(p->parent, "..") != 0)
             memcpy(p->base, p->parent, sizeof p->base);
     }
     free(real);

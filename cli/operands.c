@@ -75,8 +75,9 @@ static operand_kind classify(const command *c, const char *s, err *e) {
     if (S_ISDIR(st.st_mode)) {
         if (holds(s, "config.json", e) || (c->tokenizer_is_model && holds(s, "tokenizer.json", e)))
             return IS_MODEL;
-        err_set(e, ERR_INPUT, "%s: a folder without config.json%s is no model%s", text_show(s),
-                c->tokenizer_is_model ? " or tokenizer.json" : "",
+        err_set(e, ERR_INPUT,
+                "%s: a folder without config.json%s is no model, and a document is a file%s",
+                text_show(s), c->tokenizer_is_model ? " or tokenizer.json" : "",
                 holds(s, "model.safetensors", e) || holds(s, "model.safetensors.index.json", e)
                     ? "; put the model's config.json beside its weights"
                     : "");

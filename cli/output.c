@@ -15,6 +15,9 @@
 #include <sys/stat.h>
 #include <utf8proc.h>
 
+// Why a write to standard output failed, when it was noticed before the final flush.
+static int stdout_reason;
+
 struct output {
     const options *o;
     char **model, **document; // names
@@ -137,7 +140,8 @@ void output_print(const output *x, const char *fmt, ...) {
         return;
     va_list ap;
     va_start(ap, fmt);
-    vprintf(fmt, ap);
+    if (vprintf(fmt, ap) < 0 && !stdout_reason)
+        stdout_reason = errno;
     va_end(ap);
 }
 
@@ -145,13 +149,35 @@ static int to_stream(const char *text, size_t n, void *f) {
     return fwrite(text, 1, n, f) == n ? 0 : -1;
 }
 
+// A line for every member at the top, what lies below on that line: readable, and a curve of a
+// million numbers is no million lines.
+static bool dump_lines(const json_t *v, FILE *f) {
+    if (!json_is_object(v))
+        return json_dump_callback(v, to_stream, f, JSON_ENCODE_ANY) == 0 && fputc('\n', f) != EOF;
+    const char *key, *before = "{\n ";
+    json_t *member;
+    json_object_foreach((json_t *)v, key, member) {
+        json_t *name = json_string(key);
+        bool ok = name && fputs(before, f) != EOF &&
+                  json_dump_callback(name, to_stream, f, JSON_ENCODE_ANY) == 0 &&
+                  fputs(": ", f) != EOF &&
+                  json_dump_callback(member, to_stream, f, JSON_ENCODE_ANY) == 0;
+        json_decref(name);
+        if (!ok)
+            return false;
+        before = ",\n ";
+    }
+    return fputs(json_object_size(v) ? "\n}\n" : "{}\n", f) != EOF;
+}
+
 static bool dump(const json_t *v, FILE *f, const char *where, err *e) {
     errno = 0;
-    if (json_dump_callback(v, to_stream, f, JSON_INDENT(1) | JSON_ENCODE_ANY) != 0 ||
-        fputc('\n', f) == EOF)
-        return err_set(e, ERR_IO, "%s: cannot write JSON: %s", where,
-                       errno ? strerror(errno) : "a value that has no JSON form");
-    return true;
+    if (dump_lines(v, f))
+        return true;
+    if (f == stdout)
+        stdout_reason = errno;
+    return err_set(e, ERR_IO, "%s: cannot write: %s", where,
+                   errno ? strerror(errno) : "a value that has no JSON form");
 }
 
 static bool write_json(output *x, const char *name, const json_t *v, err *e) {
@@ -194,22 +220,24 @@ done:
 
 bool output_flush(bool *gone, err *e) {
     errno = 0;
-    bool bad = ferror(stdout);
-    if (fflush(stdout) != 0 || bad) {
-        int why = errno;
-        *gone = why == EPIPE;
-        return err_set(e, ERR_IO, "standard output: cannot write: %s",
-                       why ? strerror(why) : "an earlier write failed");
-    }
-    *gone = false;
-    return true;
+    bool bad = ferror(stdout), ok = fflush(stdout) == 0;
+    int why = ok ? stdout_reason : errno;
+    *gone = why == EPIPE;
+    if (ok && !bad)
+        return true;
+    return err_set(e, ERR_IO, "standard output: cannot write: %s",
+                   why ? strerror(why) : "an earlier write failed");
 }
 
 json_t *output_json_text(const char *s) {
-    json_t *plain = json_string(s);
+    return output_json_bytes(s, strlen(s));
+}
+
+json_t *output_json_bytes(const char *s, size_t n) {
+    json_t *plain = json_stringn(s, n);
     if (plain)
         return plain;
-    size_t n = strlen(s), at = 0;
+    size_t at = 0;
     char *buf = malloc(4 * n + 1);
     if (!buf)
         return NULL;
@@ -229,8 +257,7 @@ json_t *output_json_text(const char *s) {
         }
         i += (size_t)len;
     }
-    buf[at] = 0;
-    json_t *v = json_string(buf);
+    json_t *v = json_stringn(buf, at);
     free(buf);
     return v;
 }
@@ -264,7 +291,8 @@ json_t *output_head(const output *x) {
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
              json_object_set_new(v, "device", json_string("cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision", json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(v, "precision",
+                                 json_string(precision_name((precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)

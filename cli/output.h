@@ -57,6 +57,7 @@ json_t *output_head(const output *x);
 // Any bytes as a JSON string: text that is UTF-8 stays as it is, other bytes become \xNN (and every
 // backslash \\ then, so that the escape can be told from text). Fault B87.
 json_t *output_json_text(const char *s);
+json_t *output_json_bytes(const char *s, size_t n); // may hold NUL
 // NaN and infinities have no JSON: null.
 json_t *output_json_real(double v);
 

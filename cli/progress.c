@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_COLUMNS = 200 };
+// MAX_STRIDE: a loop that suddenly becomes slow must not wait long for its next frame.
+enum { MAX_COLUMNS = 200, MAX_STRIDE = 64 };
 static const double patience = 1.0;      // seconds before anything is shown
 static const double redraw = 0.1;        // at most ten frames a second
 static const double line_every = 5.0;    // TERM=dumb
@@ -192,7 +193,7 @@ bool progress_tick(void *ctx, int64_t done, int64_t total) {
     // The stride follows the pace of the caller: a clock read costs more than a short step, and a
     // step may also last a second.
     double now = p->clock(), since = now - p->checked;
-    if (since < check_every / 2 && p->stride < 1u << 20)
+    if (since < check_every / 2 && p->stride < MAX_STRIDE)
         p->stride *= 2;
     else if (since > check_every * 2)
         p->stride = since > 10 * check_every ? 1 : (p->stride + 1) / 2;

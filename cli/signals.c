@@ -46,9 +46,12 @@ void signals_end(int n) {
 
 static void on_signal(int n) {
     int kept = errno;
+    if (n == SIGALRM) // the grace period is over
+        signals_end(caught ? caught : n);
     if (n == SIGPIPE || caught)
         signals_end(n);
     caught = n;
+    alarm(SIGNALS_GRACE);
     static const char text[] = "\ndeltop: stopping; once more to stop at once\n";
     if (n == SIGINT && isatty(STDERR_FILENO)) {
         ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
@@ -58,7 +61,7 @@ static void on_signal(int n) {
 }
 
 void signals_install(void) {
-    const int which[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    const int which[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         struct sigaction old, act;
         memset(&act, 0, sizeof act);

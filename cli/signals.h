@@ -2,11 +2,14 @@
 //
 // The first INT, TERM or HUP only sets a flag: the progress callback (cli/progress.h) then returns
 // false, the computation unwinds with ERR_CANCELLED, and main ends the process. A second one ends
-// it at once. A broken pipe always does. Whichever way it goes, unfinished output files are removed
-// and the process ends by that signal, so a shell reports 128 + n and stops its loop.
-// A signal that was ignored when the program started (nohup) stays ignored.
+// it at once, and so does a grace period of SIGNALS_GRACE seconds without an end (a step that asks
+// rarely, a read that nothing answers). A broken pipe always does. Whichever way it goes,
+// unfinished output files are removed and the process ends by that signal, so a shell reports 128 +
+// n and stops its loop. A signal that was ignored when the program started (nohup) stays ignored.
 #ifndef DELTOP_SIGNALS_H
 #define DELTOP_SIGNALS_H
+
+enum { SIGNALS_GRACE = 3 };
 
 // Opens descriptors 0, 1 and 2 when the caller closed them, so that no file opened later takes
 // their number and receives messages. Reading or writing them still fails, as it should.

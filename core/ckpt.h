@@ -44,8 +44,9 @@ int ckpt_note_count(const ckpt *c);
 const char *ckpt_note(const ckpt *c, int i);
 
 // False, with a message that names the file, when a mapped file has changed its size since
-// ckpt_open (fault B8). Reading a tensor goes through ckpt_guard_begin/end so that a page that
-// cannot be read becomes an error, not a signal.
+// ckpt_open (fault B8). Whoever reads tensor.data without ckpt_read_* does so inside busguard_run
+// (core/busguard.h) and asks this afterwards, so that a page that cannot be read becomes an error,
+// not a signal.
 bool ckpt_still_whole(const ckpt *c, err *e);
 
 // Copies a tensor's elements as double/float. Checks the dtype, and survives a file that shrinks

@@ -30,6 +30,13 @@ json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *w
         err_set(e, ERR_INPUT, "%s: %s%sis empty, need JSON", text_show(file), a, b);
         return NULL;
     }
+    static const char lfs[] = "version https://git-lfs";
+    if (n >= sizeof lfs && memcmp(text, lfs, sizeof lfs - 1) == 0) { // fault B3
+        err_set(e, ERR_INPUT,
+                "%s: is a Git LFS pointer, not the file itself: run `git lfs pull` in its folder",
+                text_show(file));
+        return NULL;
+    }
     json_t *v = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
     if (v)
         return v;
@@ -92,9 +99,12 @@ char *jsonio_show(const json_t *v, char *buf, size_t size) {
                  text_escape(json_string_value(v), json_string_length(v), part, sizeof part));
     else if (json_is_integer(v))
         snprintf(buf, size, "%lld", (long long)json_integer_value(v));
-    else if (json_is_real(v))
-        text_real(json_real_value(v), 17, buf, size);
-    else if (json_is_boolean(v))
+    else if (json_is_real(v)) {
+        double x = json_real_value(v), back = 0;
+        text_real(x, 15, buf, size); // 0.1 and not 0.10000000000000001, where that says it all
+        if (!text_number(buf, &back) || back != x)
+            text_real(x, 17, buf, size);
+    } else if (json_is_boolean(v))
         snprintf(buf, size, "%s", json_is_true(v) ? "true" : "false");
     else
         snprintf(buf, size, "%s", jsonio_kind(v));

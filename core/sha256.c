@@ -19,9 +19,8 @@ static uint32_t right(uint32_t x, int n) {
     return x >> n | x << (32 - n);
 }
 
-// One block; the letters a..h of the standard are v[0..7].
-static void compress(uint32_t h[8], const unsigned char *block) {
-    uint32_t w[64], v[8];
+static void compress(uint32_t hash[8], const unsigned char *block) {
+    uint32_t w[64];
     for (int t = 0; t < 16; t++)
         w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
                (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
@@ -30,19 +29,17 @@ static void compress(uint32_t h[8], const unsigned char *block) {
         w[t] = w[t - 16] + (right(x, 7) ^ right(x, 18) ^ x >> 3) + w[t - 7] +
                (right(y, 17) ^ right(y, 19) ^ y >> 10);
     }
-    memcpy(v, h, sizeof v);
+    uint32_t a = hash[0], b = hash[1], c = hash[2], d = hash[3];
+    uint32_t e = hash[4], f = hash[5], g = hash[6], h = hash[7];
     for (int t = 0; t < 64; t++) {
-        uint32_t a = v[0], e = v[4];
-        uint32_t choose = (e & v[5]) ^ (~e & v[6]);
-        uint32_t majority = (a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]);
-        uint32_t t1 = v[7] + (right(e, 6) ^ right(e, 11) ^ right(e, 25)) + choose + K[t] + w[t];
-        uint32_t t2 = (right(a, 2) ^ right(a, 13) ^ right(a, 22)) + majority;
-        memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += t1;
-        v[0] = t1 + t2;
+        uint32_t t1 =
+            h + (right(e, 6) ^ right(e, 11) ^ right(e, 25)) + ((e & f) ^ (~e & g)) + K[t] + w[t];
+        uint32_t t2 = (right(a, 2) ^ right(a, 13) ^ right(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g, g = f, f = e, e = d + t1;
+        d = c, c = b, b = a, a = t1 + t2;
     }
-    for (int i = 0; i < 8; i++)
-        h[i] += v[i];
+    hash[0] += a, hash[1] += b, hash[2] += c, hash[3] += d;
+    hash[4] += e, hash[5] += f, hash[6] += g, hash[7] += h;
 }
 
 void sha256_init(sha256 *s) {

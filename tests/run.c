@@ -60,19 +60,26 @@ static void append(char **text, size_t *n, const char *more, size_t k) {
 }
 
 static void talk(run *r, pid_t pid, int in, int out, int err) {
-    double end = now() + (r->timeout > 0 ? r->timeout : 20);
+    double start = now(), end = start + (r->timeout > 0 ? r->timeout : 20);
     size_t sent = 0;
     bool signalled = false;
     if (in >= 0)
         fcntl(in, F_SETFL, O_NONBLOCK);
     while (out >= 0 || err >= 0) {
-        if (in >= 0 && sent >= r->n_input) {
+        if (in >= 0 && sent >= r->n_input && !r->hold_stdin) {
             close(in);
             in = -1;
         }
-        struct pollfd p[3] = {{out, POLLIN, 0}, {err, POLLIN, 0}, {in, POLLOUT, 0}};
-        double left = end - now();
+        struct pollfd p[3] = {
+            {out, POLLIN, 0}, {err, POLLIN, 0}, {sent < r->n_input ? in : -1, POLLOUT, 0}};
+        bool wait_to_signal = r->signal && !signalled;
+        double left = (wait_to_signal ? start + r->signal_after : end) - now();
         if (left <= 0 || poll(p, 3, (int)(left * 1000) + 1) == 0) {
+            if (wait_to_signal) {
+                signalled = true;
+                kill(pid, r->signal);
+                continue;
+            }
             r->timed_out = true;
             kill(pid, SIGKILL);
             break;
@@ -89,10 +96,6 @@ static void talk(run *r, pid_t pid, int in, int out, int err) {
                 close(*fd);
                 *fd = -1;
             }
-        }
-        if (r->signal && !signalled && strstr(r->out, r->signal_when)) {
-            signalled = true;
-            kill(pid, r->signal);
         }
         if (in >= 0 && p[2].revents) {
             ssize_t k = write(in, r->input + sent, r->n_input - sent);
@@ -130,7 +133,8 @@ bool run_program(run *r) {
     // The program must see a broken pipe as it would under a shell.
     sigset_t defaults;
     sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
+    if (!r->ignore_sigpipe)
+        sigaddset(&defaults, SIGPIPE);
     posix_spawnattr_setsigdefault(&at, &defaults);
     posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGDEF);
     if (r->close_stdin)

@@ -13,9 +13,11 @@ typedef struct run {
     size_t n_input;
     const char *stdout_to;                        // a file instead of a pipe ("/dev/full")
     bool close_stdin, close_stdout, close_stderr; // start with the descriptor closed
+    bool ignore_sigpipe;                          // the program starts with SIGPIPE ignored
     bool drop_stdout; // read the first bytes of standard output, then close the pipe
-    int signal;       // send this once `signal_when` has been seen on standard output
-    const char *signal_when;
+    bool hold_stdin;  // keep standard input open and say nothing
+    int signal;       // send this `signal_after` seconds after the start
+    double signal_after;
     double timeout; // seconds; 0: 20
     // What happened:
     char *out, *err; // NUL-terminated; run_free

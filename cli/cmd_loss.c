@@ -1,0 +1,243 @@
+// deltop loss - per-position loss of models along documents.
+#include "analyses/loss.h"
+
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/results.h"
+#include "cli/say.h"
+#include "cli/session.h"
+#include "core/mem.h"
+#include "core/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct loss_options {
+    int64_t smooth, resamples;
+    double jump;
+} loss_options;
+
+static const loss_options defaults = {0, 200, 3};
+
+static const option_spec own[] = {
+    {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
+     .help = "tokens of the moving mean in the picture (default 501, or a 32nd of a longer row)"},
+    {"resamples", OPT_INT, offsetof(loss_options, resamples), .lo = 0, .hi = 100000,
+     .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
+    {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
+     .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"},
+};
+
+typedef struct job {
+    const options *o;
+    const loss_options *own;
+    session s;
+    output *out;
+    loss_result *r; // [models * documents]
+    size_t n;
+    json_t *results;
+    char source[1024], how[128];
+} job;
+
+static json_t *stretches_json(const loss_result *r) {
+    json_t *a = json_array();
+    int bad = 0;
+    for (int64_t i = 0; i < r->n_stretches; i++) {
+        json_t *j = json_object();
+        bad |= json_object_set_new(j, "from", json_integer(r->stretch[i].from));
+        bad |= json_object_set_new(j, "to", json_integer(r->stretch[i].to));
+        bad |= json_object_set_new(j, "mean", output_json_real(r->stretch[i].mean));
+        bad |= json_object_set_new(j, "block_ppl", output_json_real(r->stretch[i].block_ppl));
+        bad |= json_array_append_new(a, j);
+    }
+    if (bad) {
+        json_decref(a);
+        return NULL;
+    }
+    return a;
+}
+
+static json_t *flags_json(const loss_result *r) {
+    json_t *a = json_array();
+    int bad = 0;
+    for (int64_t i = 0; i < r->n_flags; i++) {
+        json_t *j = json_object();
+        bad |= json_object_set_new(j, "row", json_integer(r->flag[i].row));
+        bad |= json_object_set_new(j, "position", json_integer(r->flag[i].position));
+        bad |= json_object_set_new(j, "what", json_string(r->flag[i].what));
+        bad |= json_array_append_new(a, j);
+    }
+    if (bad) {
+        json_decref(a);
+        return NULL;
+    }
+    return a;
+}
+
+static bool add_json(job *j, size_t model, size_t document, const loss_result *r, const rows *rows,
+                     err *e) {
+    json_t *v = json_object();
+    int bad = json_object_set_new(v, "model", output_json_text(output_model(j->out, model)));
+    bad |= json_object_set_new(v, "document", output_json_text(output_document(j->out, document)));
+    bad |= json_object_set_new(v, "reading", session_rows_json(&j->s, rows));
+    bad |= json_object_set_new(v, "scored", json_integer(r->scored));
+    bad |= json_object_set_new(v, "first_scored", json_integer(1));
+    bad |= json_object_set_new(v, "mean", output_json_real(r->mean));
+    bad |= json_object_set_new(v, "mean_lo", output_json_real(r->mean_lo));
+    bad |= json_object_set_new(v, "mean_hi", output_json_real(r->mean_hi));
+    bad |= json_object_set_new(v, "total_ppl", output_json_real(r->total_ppl));
+    bad |= json_object_set_new(v, "accuracy", output_json_real(r->accuracy));
+    bad |= json_object_set_new(v, "extrapolation", output_json_real(r->extrapolation));
+    bad |= json_object_set_new(v, "stretches", stretches_json(r));
+    bad |= json_object_set_new(v, "flags", flags_json(r));
+    bad |= json_array_append_new(j->results, v);
+    return bad ? err_set(e, ERR_NOMEM, "out of memory: the JSON result") : true;
+}
+
+static void print(const job *j, const loss_result *r, const rows *rows) {
+    output_print(j->out, "%s on %s: %lld token%s scored in %lld row%s of %lld (%s)\n", r->model,
+                 r->document, (long long)r->scored, r->scored == 1 ? "" : "s", (long long)r->rows,
+                 r->rows == 1 ? "" : "s", (long long)rows->length, j->how);
+    if (rows->d.added[0])
+        output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);
+    output_print(j->out, "  mean %.4f nats/token, total perplexity %.3f", r->mean, r->total_ppl);
+    if (isfinite(r->mean_lo))
+        output_print(j->out, ", 95%% %.4f to %.4f over rows", r->mean_lo, r->mean_hi);
+    output_print(j->out, "\n  %-16s %10s %12s\n", "positions", "mean", "block ppl");
+    for (int64_t i = 0; i < r->n_stretches; i++) {
+        char range[48];
+        snprintf(range, sizeof range, "%lld-%lld", (long long)r->stretch[i].from,
+                 (long long)r->stretch[i].to);
+        output_print(j->out, "  %-16s %10.4f %12.3f\n", range, r->stretch[i].mean,
+                     r->stretch[i].block_ppl);
+    }
+    if (isfinite(r->extrapolation))
+        output_print(j->out,
+                     "  beyond the training length of %lld: %+.4f nats/token against the "
+                     "half before it\n",
+                     (long long)r->train_length, r->extrapolation);
+    for (int64_t i = 0; i < r->n_flags; i++)
+        output_print(j->out, "  flag: row %lld, position %lld: %s\n", (long long)r->flag[i].row,
+                     (long long)r->flag[i].position, r->flag[i].what);
+}
+
+static bool read_rows(job *j, loss_result *r, const rows *rows, err *e) {
+    fwd *f = fwd_new(j->s.m, session_block(&j->s), rows->length, e);
+    if (!f)
+        return false;
+    progress bar;
+    char title[64];
+    snprintf(title, sizeof title, "loss %.50s", r->model);
+    progress_begin(&bar, title, (int)rows->n, STDERR_FILENO);
+    bool ok = true;
+    for (int64_t row = 0; ok && row < rows->n; row++) {
+        progress_phase(&bar, "tokens");
+        ok = loss_read_row(r, row, f, rows_ids(rows, row), &rows->opt[row], j->own->jump,
+                           progress_tick, &bar, e);
+    }
+    progress_end(&bar);
+    fwd_free(f);
+    return ok;
+}
+
+static bool one(job *j, size_t model, size_t document, err *e) {
+    rows rows;
+    if (!session_rows(&j->s, document, 2, &rows, e))
+        return false;
+    loss_result *r = &j->r[j->n];
+    bool ok = loss_init(r, output_model(j->out, model), output_document(j->out, document), rows.n,
+                        rows.length - 1, session_train_length(&j->s), e);
+    if (ok)
+        j->n++;
+    session_how(&j->s, j->how, sizeof j->how);
+    ok = ok && read_rows(j, r, &rows, e) &&
+         loss_summarise(r, (int)j->own->resamples, (uint64_t)j->o->seed, e) &&
+         add_json(j, model, document, r, &rows, e);
+    if (ok && model == 0) {
+        size_t used = strlen(j->source);
+        snprintf(j->source + used, sizeof j->source - used, "%s%s sha256 %s", used ? "; " : "",
+                 output_document(j->out, document), rows.d.sha256);
+    }
+    if (ok) {
+        print(j, r, &rows);
+        ok = results_f64(j->out, model, document, "loss.npy", 2, (int64_t[]){r->rows, r->n},
+                         r->loss, e);
+    }
+    rows_free(&rows);
+    return ok;
+}
+
+static bool pictures(job *j, err *e) {
+    const loss_result **list = mem_alloc(j->n, sizeof *list, "results", e);
+    figures f;
+    char about[160];
+    if (!list)
+        return false;
+    for (size_t i = 0; i < j->n; i++)
+        list[i] = &j->r[i];
+    snprintf(about, sizeof about, "%s", j->how);
+    bool ok = loss_figures(list, j->n, j->own->smooth, (int)j->own->resamples, (uint64_t)j->o->seed,
+                           j->how, &f, e);
+    free(list);
+    if (!ok)
+        return false;
+    results_about a = {.name = "loss", .source = j->source, .description = about};
+    ok = results_figures(j->out, j->o, &f, &a, 0, e);
+    figures_free(&f);
+    return ok;
+}
+
+static int run(const options *o, err *e) {
+    job j = {.o = o, .own = o->own, .results = json_array()};
+    bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
+    ok = j.r != NULL;
+    for (size_t i = 0; ok && i < o->n_models; i++) {
+        ok = session_model(&j.s, i, e);
+        for (size_t k = 0; ok && k < o->n_documents; k++)
+            ok = one(&j, i, k, e);
+    }
+    ok = ok && pictures(&j, e);
+    json_t *v = ok ? output_head(j.out) : NULL;
+    if (ok && v) {
+        json_object_set(v, "results", j.results);
+        ok = output_finish(j.out, "loss.json", v, e);
+    }
+    for (size_t i = 0; i < j.n; i++)
+        loss_free(&j.r[i]);
+    free(j.r);
+    json_decref(j.results);
+    output_free(j.out);
+    session_close(&j.s);
+    return ok ? EXIT_DONE : EXIT_FAILED;
+}
+
+const command command_loss = {
+    .name = "loss",
+    .summary = "loss and perplexity along documents",
+    .usage = "MODEL... DOCUMENT...",
+    .details =
+        "loss[i] is the loss in nats of token i+1 given those before it. A row is a stretch of "
+        "--length tokens that starts from a zero state. Three perplexities are kept apart: running "
+        "(exp of the mean of all losses so far), block (exp of a stretch's mean) and total. "
+        "Several "
+        "models are drawn into one picture.",
+    .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
+               "examples/text_kjv.txt --length 16k --out loss-out",
+    .min_models = 1,
+    .max_models = ANY_NUMBER,
+    .min_documents = 1,
+    .max_documents = ANY_NUMBER,
+    .takes = TAKES_DEVICE | TAKES_PRECISION | TAKES_LENGTH | TAKES_ROWS | TAKES_BLOCK |
+             TAKES_ADD_BOS | TAKES_RESET | TAKES_TRAIN_LENGTH | TAKES_THREADS | TAKES_SEED |
+             TAKES_OUTPUT,
+    .own = own,
+    .n_own = sizeof own / sizeof *own,
+    .own_size = sizeof(loss_options),
+    .own_defaults = &defaults,
+    .run = run,
+};

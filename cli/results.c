@@ -1,0 +1,148 @@
+#include "cli/results.h"
+
+#include "cli/commands.h"
+#include "cli/plot/plot.h"
+#include "cli/table.h"
+#include "cli/text/textplot.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/npy.h"
+#include "core/text.h"
+
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+// A growing line of words.
+typedef struct line {
+    char *s;
+    size_t n, cap;
+    bool failed;
+} line;
+
+static void put(line *l, const char *s, err *e) {
+    size_t n = strlen(s);
+    if (l->failed || !mem_grow((void **)&l->s, &l->cap, l->n + n + 1, 1, "a command line", e)) {
+        l->failed = true;
+        return;
+    }
+    memcpy(l->s + l->n, s, n + 1);
+    l->n += n;
+}
+
+// Quoted for a shell when it holds anything but plain characters; absolute paths are cut to their
+// last part, so that no home folder ends up in a picture.
+static void put_word(line *l, const char *s, err *e) {
+    char base[512];
+    if (s[0] == '/')
+        s = file_base(s, base, sizeof base);
+    const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+%@";
+    if (s[0] && strspn(s, plain) == strlen(s)) {
+        put(l, s, e);
+        return;
+    }
+    put(l, "'", e);
+    for (; *s; s++) {
+        char one[2] = {*s, 0};
+        put(l, *s == '\'' ? "'\\''" : one, e);
+    }
+    put(l, "'", e);
+}
+
+char *results_command_line(const options *o, err *e) {
+    line l = {0};
+    put(&l, "deltop ", e);
+    put(&l, o->command->name, e);
+    for (size_t i = 0; i < o->n_operands; i++) {
+        put(&l, " ", e);
+        put_word(&l, o->operand[i], e);
+    }
+    for (size_t i = 0; i < N_SHARED + o->command->n_own; i++) {
+        const option_spec *s = i < N_SHARED ? &options_shared()[i] : &o->command->own[i - N_SHARED];
+        if (!o->given[i])
+            continue;
+        put(&l, " --", e);
+        put(&l, s->name, e);
+        if (s->kind != OPT_FLAG) {
+            put(&l, " ", e);
+            put_word(&l, o->given[i], e);
+        }
+    }
+    if (l.failed) {
+        free(l.s);
+        return NULL;
+    }
+    return l.s;
+}
+
+static bool save_png(output *x, const options *o, const figures *f, const results_about *about,
+                     err *e) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.png", about->name);
+    char *path = output_path(x, name, e), *again = results_command_line(o, e);
+    plot_options p = plot_defaults();
+    p.title = f->n ? f->v[0]->title : about->name;
+    p.software = "deltop " DELTOP_VERSION;
+    p.comment = again;
+    p.source = about->source;
+    p.description = about->description;
+    bool ok = path && again && plot_png(f, &p, path, e) && output_wrote(x, path, e);
+    free(path);
+    free(again);
+    return ok;
+}
+
+static bool save_csv(output *x, const options *o, const figures *f, const results_about *about,
+                     err *e) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.csv", about->name);
+    char *path = output_path(x, name, e), *again = results_command_line(o, e);
+    bool ok = path && again && table_csv_save(f, again, path, e) && output_wrote(x, path, e);
+    free(path);
+    free(again);
+    return ok;
+}
+
+// On a terminal as wide as it is; into a pipe 80 columns.
+static bool print_figure(const figure *f, err *e) {
+    struct winsize w = {0};
+    bool tty = isatty(STDOUT_FILENO);
+    int columns = tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+    const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    bool colour = tty && !(plain && plain[0]) && term && strstr(term, "256color");
+    return textplot_print(f, columns > 120 ? 120 : columns, 14, utf8, colour, stdout, e);
+}
+
+bool results_figures(output *x, const options *o, const figures *f, const results_about *about,
+                     int print_first, err *e) {
+    if (output_wants_files(x))
+        return save_png(x, o, f, about, e) && save_csv(x, o, f, about, e);
+    if (o->json || print_first < 0 || (size_t)print_first >= f->n)
+        return true;
+    output_print(x, "\n");
+    return print_figure(f->v[print_first], e);
+}
+
+static bool save_array(output *x, size_t model, size_t document, const char *name, npy_type type,
+                       int rank, const int64_t *dims, const void *data, err *e) {
+    if (!output_wants_files(x))
+        return true;
+    char *path = output_array_path(x, model, document, name, e);
+    bool ok = path && npy_write(path, type, rank, dims, data, e) && output_wrote(x, path, e);
+    free(path);
+    return ok;
+}
+
+bool results_f64(output *x, size_t model, size_t document, const char *name, int rank,
+                 const int64_t *dims, const double *data, err *e) {
+    return save_array(x, model, document, name, NPY_F8, rank, dims, data, e);
+}
+
+bool results_c128(output *x, size_t model, size_t document, const char *name, int rank,
+                  const int64_t *dims, const void *data, err *e) {
+    return save_array(x, model, document, name, NPY_C16, rank, dims, data, e);
+}

@@ -1,0 +1,33 @@
+// cli/results.h - figures of a command become files and text.
+//
+// With --out: NAME.png and NAME.csv at the top of the folder. Without it (and without --json): the
+// figures chosen for the terminal as text. The PNG carries the command line that draws it again,
+// the program's version, and the sources by name and SHA-256.
+#ifndef DELTOP_RESULTS_H
+#define DELTOP_RESULTS_H
+
+#include "analyses/figure.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+typedef struct results_about {
+    const char *name;        // "loss": file names
+    const char *source;      // "small-deltanet; text_kjv.txt sha256 ..."
+    const char *description; // "cpu, f32; moving mean of 501"
+} results_about;
+
+// print_first: index of the figure that is shown as text without --out; -1: none.
+bool results_figures(output *x, const options *o, const figures *f, const results_about *about,
+                     int print_first, err *e);
+
+// Writes an array of one model and document as NAME.npy and remembers it; nothing without --out.
+bool results_f64(output *x, size_t model, size_t document, const char *name, int rank,
+                 const int64_t *dims, const double *data, err *e);
+bool results_c128(output *x, size_t model, size_t document, const char *name, int rank,
+                  const int64_t *dims, const void *data, err *e);
+
+// The command line as given, arguments quoted for a shell; home folders are cut to base names.
+// Caller frees.
+char *results_command_line(const options *o, err *e);
+
+#endif

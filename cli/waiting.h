@@ -1,0 +1,13 @@
+// cli/waiting.h - how threads wait for each other.
+//
+// At the end of a parallel loop OpenMP's threads spin for about a millisecond by default: harmless
+// on an idle machine, but on a shared one they spin on the core that the slow one needs (measured
+// on 2 busy cores: 27 s instead of 7 s for one document). libgomp reads its settings once, before
+// main, from the environment; so the program starts itself again with a short spin. What the user
+// has set wins, and where the program cannot find itself it goes on as it is.
+#ifndef DELTOP_WAITING_H
+#define DELTOP_WAITING_H
+
+void waiting_politely(char **argv);
+
+#endif
