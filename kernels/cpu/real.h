@@ -47,7 +47,7 @@ static inline real real_exp(real x) {
     p = (p * r) * r + r + 1.0f;
     // 2^n in two halves: n reaches 128, which no float exponent holds.
     int32_t k = n - 0x4b400000, half = k >> 1;
-    int32_t b1 = (half + 127) << 23, b2 = (k - half + 127) << 23;
+    uint32_t b1 = (uint32_t)(half + 127) << 23, b2 = (uint32_t)(k - half + 127) << 23;
     float s1, s2;
     memcpy(&s1, &b1, sizeof s1);
     memcpy(&s2, &b2, sizeof s2);
