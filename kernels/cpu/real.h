@@ -25,7 +25,7 @@ static inline real *row_of(mat m, int64_t i) {
 }
 
 // exp that a loop can vectorise: the float version is a polynomial after range reduction (error
-// below 1.5 ulp on [-87.3, 88.7228], 0.98 measured by tests/test_pointwise.c); below -87.3 it returns 0
+// below 1.5 ulp on [-87.3, 88.7228]: 0.98 measured by tests/test_pointwise.c); below, it returns 0
 // (no subnormal results), above the range of float infinity. The double version is libm's.
 static inline real real_exp(real x) {
 #ifdef REAL_F32
