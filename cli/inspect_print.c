@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 16, TENSOR_MOST = 46 };
+enum { COLUMNS = 80, LABEL = 16, TENSOR_MOST = 52 };
 
 typedef struct writer {
     const output *out;
@@ -58,7 +58,9 @@ static void fact(const writer *w, const char *label, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (w->md) {
-        output_print(w->out, "- %s: %s\n", label, text);
+        // blanks in front of a label make it an item below the last one
+        output_print(w->out, "%s- %s: %s\n", *label == ' ' ? "  " : "", label + strspn(label, " "),
+                     text);
         return;
     }
     output_print(w->out, "  %-*s  ", LABEL, label);
@@ -142,7 +144,7 @@ static void print_sizes(const writer *w, const inspection *x) {
          bytes_text((int64_t)x->bytes, size, sizeof size));
     fact(w, "parameters", "%" PRId64, x->parameters);
     for (int i = 0; i < x->n_dtypes; i++)
-        fact(w, i ? "" : "by dtype", "%s: %" PRId64 " in %" PRId64 " tensor%s, %s",
+        fact(w, i && !w->md ? "" : "by dtype", "%s: %" PRId64 " in %" PRId64 " tensor%s, %s",
              text_show(x->dtype[i].type), x->dtype[i].count, x->dtype[i].tensors,
              x->dtype[i].tensors == 1 ? "" : "s",
              bytes_text((int64_t)x->dtype[i].bytes, size, sizeof size));
@@ -176,7 +178,7 @@ static void print_layers(const writer *w, const inspection *x) {
     for (size_t i = 0; i < x->n_kinds; i++) {
         const layer_kind *k = &x->kind[i];
         char label[64];
-        snprintf(label, sizeof label, "layers %.40s", k->layers);
+        snprintf(label, sizeof label, "layer%s %.40s", k->n == 1 ? "" : "s", k->layers);
         fact(w, label, "%s%s", k->body->kind,
              k->body->linear || k->growing == 0 ? "" : ", sees the whole row");
         states += k->n * k->state_bytes;
@@ -214,12 +216,18 @@ static void print_need(const writer *w, const inspection *x, const inspect_look 
          bytes_text(n->carries, size, sizeof size));
     fact(w, "activations", "about %s", bytes_text(n->activations, size, sizeof size));
     fact(w, "losses", "%s a row", bytes_text(n->losses, size, sizeof size));
-    fact(w, "together", "about %s", bytes_text(n->total, size, sizeof size));
+    fact(w, "together", "about %s, besides the program and the mapped file",
+         bytes_text(n->total, size, sizeof size));
     fact(w, "while loading", "another %s for a moment", bytes_text(n->loading, size, sizeof size));
     fact(w, "erank", "adds %s a row", bytes_text(n->erank, size, sizeof size));
 }
 
 // Findings -----------------------------------------------------------------------------------
+
+// Alone, a tensor keeps its name: the number says where it stands.
+static const char *pattern_of(const tensor_group *g) {
+    return g->n == 1 ? g->of->name : g->pattern;
+}
 
 static void print_findings(const writer *w, const inspection *x) {
     char name[600];
@@ -243,8 +251,9 @@ static void print_findings(const writer *w, const inspection *x) {
         section(w, "left over: in the file, and nothing reads them");
         for (size_t i = 0; i < x->leftover.n; i++) {
             const tensor_group *g = &x->leftover.v[i];
-            text_escape(g->pattern, strlen(g->pattern), name, sizeof name);
-            item(w, "! %s%s%s", name, g->numbers[0] ? " in layers " : "", g->numbers);
+            bool many = g->n > 1 && g->numbers[0];
+            text_escape(pattern_of(g), strlen(pattern_of(g)), name, sizeof name);
+            item(w, "! %s%s%s", name, many ? " in layers " : "", many ? g->numbers : "");
         }
     }
     if (!x->m && x->type[0] && ckpt_count(x->c))
@@ -301,7 +310,7 @@ static const char *usual_layers(const tensor_groups *g) {
 }
 
 static void group_name(const tensor_group *g, char *buf, size_t size) {
-    text_escape(g->pattern, strlen(g->pattern), buf, size);
+    text_escape(pattern_of(g), strlen(pattern_of(g)), buf, size);
     size_t at = strlen(buf);
     if (g->n > 1 && at + 16 < size)
         snprintf(buf + at, size - at, " [%" PRId64 "]", g->n);
@@ -355,7 +364,7 @@ static void tensor_table(const writer *w, const tensor_groups *g) {
                          "|---|---:|---|---|---:|---|\n");
     for (size_t i = 0; i < g->n; i++) {
         const tensor_group *t = &g->v[i];
-        text_escape(t->pattern, strlen(t->pattern), name, sizeof name);
+        text_escape(pattern_of(t), strlen(pattern_of(t)), name, sizeof name);
         output_print(w->out, "| ");
         cell(w, name);
         output_print(w->out, " | %" PRId64 " | ", t->n);
