@@ -25,8 +25,8 @@ void tensor_file_metadata(tensor_file *f, const char *json) {
 void tensor_file_add(tensor_file *f, const char *name, const char *type, size_t size,
                      const char *shape, size_t count, const void *values) {
     size_t n = size * count;
-    text(f, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}",
-         f->n ? "," : "", name, type, shape, f->bytes, f->bytes + n);
+    text(f, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%zu,%zu]}", f->n ? "," : "",
+         name, type, shape, f->bytes, f->bytes + n);
     if (f->room - f->bytes < n) {
         f->room = 2 * f->room + n;
         f->data = realloc(f->data, f->room);
@@ -50,7 +50,10 @@ void tensor_file_write(tensor_file *f, const char *path) {
 
 static void add(tensor_file *f, const small_model *m, int L, const char *part, int rows, int cols) {
     char name[200], shape[64];
-    snprintf(name, sizeof name, L < 0 ? "%.0d%s" : "model.layers.%d.%s", L < 0 ? 0 : L, part);
+    if (L < 0)
+        snprintf(name, sizeof name, "%s", part);
+    else
+        snprintf(name, sizeof name, "model.layers.%d.%s", L, part);
     if (m->without && strcmp(name, m->without) == 0)
         return;
     bool bf16 = L == 0 && m->a_log_type && strcmp(part, "attn.A_log") == 0;
