@@ -235,6 +235,17 @@ static void nearest_name(const inspection *x, const char *name, const char *patt
     }
 }
 
+// False when the file has nothing of the layer that NAME belongs to: then no name is near it.
+static bool layer_is_there(const ckpt *c, const char *name, const char *pattern) {
+    if (!strchr(pattern, '#'))
+        return true;
+    size_t stem = strcspn(pattern, "#"), n = stem + strspn(name + stem, "0123456789");
+    for (int64_t i = 0; i < ckpt_count(c); i++)
+        if (strncmp(ckpt_at(c, i)->name, name, n + (name[n] == '.')) == 0)
+            return true;
+    return false;
+}
+
 static bool fold_all_missing(inspection *x, err *e) {
     const name_list *l = &x->m->missing;
     int64_t *number = mem_alloc(l->n + 1, sizeof *number, "layer numbers", e);
@@ -264,7 +275,8 @@ static bool fold_all_missing(inspection *x, err *e) {
         x->n_missing += ok;
         if (first >= 0 && n > 1)
             inspect_ranges(number, n, g->numbers, sizeof g->numbers);
-        nearest_name(x, l->v[i], pattern, g->nearest, sizeof g->nearest);
+        if (layer_is_there(x->c, l->v[i], pattern))
+            nearest_name(x, l->v[i], pattern, g->nearest, sizeof g->nearest);
     }
     free(number);
     free(done);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 16, TENSOR_MOST = 52 };
+enum { COLUMNS = 80, LABEL = 16, SHAPE = 10 };
 
 typedef struct writer {
     const output *out;
@@ -229,6 +229,26 @@ static const char *pattern_of(const tensor_group *g) {
     return g->n == 1 ? g->of->name : g->pattern;
 }
 
+static void print_missing(const writer *w, const inspection *x) {
+    char names[3500];
+    for (size_t i = 0, k; i < x->n_missing; i = k) {
+        const missing_group *g = &x->missing[i];
+        size_t at = 0;
+        // Whole layers that are not there are one item.
+        for (k = i; k < x->n_missing && at + 700 < sizeof names; k++) {
+            const missing_group *h = &x->missing[k];
+            if (k > i && (!g->numbers[0] || g->nearest[0] || h->nearest[0] ||
+                          strcmp(g->numbers, h->numbers) != 0))
+                break;
+            snprintf(names + at, sizeof names - at, "%s%s", k > i ? ", " : "",
+                     text_show(h->pattern));
+            at += strlen(names + at);
+        }
+        item(w, "! %s%s%s%s%s%s", names, g->numbers[0] ? " in layers " : "", g->numbers,
+             g->nearest[0] ? " (nearest: " : "", g->nearest, g->nearest[0] ? ")" : "");
+    }
+}
+
 static void print_findings(const writer *w, const inspection *x) {
     char name[600];
     if (x->n_findings) {
@@ -240,12 +260,7 @@ static void print_findings(const writer *w, const inspection *x) {
     }
     if (x->n_missing) {
         section(w, "missing: the family needs them, the file lacks them");
-        for (size_t i = 0; i < x->n_missing; i++) {
-            const missing_group *g = &x->missing[i];
-            text_escape(g->pattern, strlen(g->pattern), name, sizeof name);
-            item(w, "! %s%s%s%s%s%s", name, g->numbers[0] ? " in layers " : "", g->numbers,
-                 g->nearest[0] ? " (nearest: " : "", g->nearest, g->nearest[0] ? ")" : "");
-        }
+        print_missing(w, x);
     }
     if (x->leftover.n) {
         section(w, "left over: in the file, and nothing reads them");
@@ -301,11 +316,16 @@ static const char *shape_of(const tensor *t, char *buf, size_t size) {
 static const char *usual_layers(const tensor_groups *g) {
     const char *usual = "";
     int64_t most = 0;
-    for (size_t i = 0; i < g->n; i++)
-        if (g->v[i].n > most && g->v[i].number) {
-            most = g->v[i].n;
-            usual = g->v[i].numbers;
+    for (size_t i = 0; i < g->n; i++) {
+        const tensor_group *t = &g->v[i];
+        int64_t layers = 0;
+        for (int64_t k = 0; t->number && k < t->n; k++) // experts name a layer many times
+            layers += k == 0 || t->number[k] != t->number[k - 1];
+        if (layers > most) {
+            most = layers;
+            usual = t->numbers;
         }
+    }
     return usual;
 }
 
@@ -316,21 +336,32 @@ static void group_name(const tensor_group *g, char *buf, size_t size) {
         snprintf(buf + at, size - at, " [%" PRId64 "]", g->n);
 }
 
+static bool stands_apart(const tensor_group *t, const char *usual) {
+    return t->number && t->n > 1 && strcmp(t->numbers, usual) != 0;
+}
+
 static void tensor_rows(const writer *w, const tensor_groups *g) {
     char name[640], shape[160];
     const char *usual = usual_layers(g);
-    int width = 20;
+    // Names have what dtype, shape and layers leave; longer ones take a line of their own.
+    int width = 20, rest = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        int n = (int)strlen(shape_of(g->v[i].of, shape, sizeof shape));
+        if (stands_apart(&g->v[i], usual))
+            n = (n < SHAPE ? SHAPE : n) + 4 + (int)strlen(g->v[i].numbers);
+        rest = n > rest ? n : rest;
+    }
     for (size_t i = 0; i < g->n; i++) {
         group_name(&g->v[i], name, sizeof name);
         int n = columns_of(name, strlen(name));
-        if (n <= TENSOR_MOST && n > width)
+        if (n <= COLUMNS - 10 - rest && n > width)
             width = n;
     }
     for (size_t i = 0; i < g->n; i++) {
         const tensor_group *t = &g->v[i];
         group_name(t, name, sizeof name);
         int n = columns_of(name, strlen(name));
-        bool apart = t->number && t->n > 0 && strcmp(t->numbers, usual) != 0 && t->n > 1;
+        bool apart = stands_apart(t, usual);
         shape_of(t->of, shape, sizeof shape);
         output_print(w->out, "  %s", name);
         if (n > width)
@@ -339,8 +370,8 @@ static void tensor_rows(const writer *w, const tensor_groups *g) {
             output_print(w->out, "%*s", width - n, "");
         output_print(w->out, "  %-5s %s", text_show(t->of->type_name), shape);
         if (apart)
-            output_print(w->out, "%*s in %s", strlen(shape) < 12 ? (int)(12 - strlen(shape)) : 0,
-                         "", t->numbers);
+            output_print(w->out, "%*s in %s",
+                         strlen(shape) < SHAPE ? (int)(SHAPE - strlen(shape)) : 0, "", t->numbers);
         output_print(w->out, "\n");
     }
 }

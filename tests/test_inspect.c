@@ -309,6 +309,11 @@ TEST(a_missing_tensor_is_named_with_its_nearest_and_fails_strict_B108) {
     inspect_close(&x);
     assert_int_equal(exit_code(folder, "--strict"), 4);
     assert_int_equal(exit_code(folder, NULL), 0);
+    m.without = "model.norm.weight";
+    m.extra = "model.norm.weights";
+    open_with(&x, model_folder(&m), NULL);
+    assert_string_equal(x.missing[0].nearest, m.extra);
+    inspect_close(&x);
 }
 
 TEST(tensors_of_other_parts_are_folded_with_a_count_B38) {
@@ -484,6 +489,26 @@ TEST(a_tokenizer_with_more_ids_than_embedding_rows_is_named_B106_B110) {
     files_text(path, "{\"model\":");
     open_with(&x, folder, NULL); // a broken one is a finding too
     assert_true(has_finding(&x, true, "tokenizer: "));
+    inspect_close(&x);
+}
+
+TEST(a_large_tokenizer_is_only_looked_at_unless_asked_for) {
+    const char *folder = model_folder(&gated);
+    size_t n = strlen(tokenizer_text), room = (1 << 20) + 1;
+    char path[600], *text = malloc(n + room);
+    inspection x;
+    memcpy(text, tokenizer_text, n);
+    memset(text + n, ' ', room); // blanks behind JSON are fine
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    files_write(path, text, n + room);
+    free(text);
+    open_with(&x, folder, NULL);
+    assert_false(x.tokenizer.loaded);
+    assert_string_equal(x.tokenizer.kind, "BPE");
+    inspect_close(&x);
+    open_with(&x, folder, &(inspect_options){.tokenizer = true});
+    assert_true(x.tokenizer.loaded);
+    assert_int_equal(x.tokenizer.size, 6);
     inspect_close(&x);
 }
 
@@ -665,6 +690,7 @@ int main(void) {
         cmocka_unit_test(a_file_without_tensors_lists_metadata_sorted_B103a_B105),
         cmocka_unit_test(a_bare_file_says_that_no_config_is_beside_it),
         cmocka_unit_test(a_tokenizer_with_more_ids_than_embedding_rows_is_named_B106_B110),
+        cmocka_unit_test(a_large_tokenizer_is_only_looked_at_unless_asked_for),
         cmocka_unit_test(json_parses_whatever_the_path_holds_B87),
         cmocka_unit_test(inspect_json_is_written_under_out),
         cmocka_unit_test(markdown_holds_a_table_whose_rows_have_equal_cells),
