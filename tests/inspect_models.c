@@ -2,7 +2,13 @@
 
 #include "tests/files.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,4 +114,26 @@ void small_model_write(const char *folder, const small_model *m) {
     files_text(path, config);
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     tensor_file_write(&f, path);
+}
+
+void small_open(inspection *x, const char *path, const inspect_options *o) {
+    static const inspect_options plain;
+    err e = {0};
+    if (!inspect_open(x, path, o ? o : &plain, &e))
+        fail_msg("%s", e.text);
+}
+
+const tensor_group *small_group(const tensor_groups *g, const char *pattern, int nth) {
+    for (size_t i = 0; i < g->n; i++)
+        if (strcmp(g->v[i].pattern, pattern) == 0 && nth-- == 0)
+            return &g->v[i];
+    fail_msg("no group %s", pattern);
+    return NULL;
+}
+
+bool small_finding(const inspection *x, bool wrong, const char *part) {
+    for (size_t i = 0; i < x->n_findings; i++)
+        if (x->finding[i].wrong == wrong && strstr(x->finding[i].text, part))
+            return true;
+    return false;
 }

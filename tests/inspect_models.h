@@ -2,6 +2,8 @@
 #ifndef DELTOP_TESTS_INSPECT_MODELS_H
 #define DELTOP_TESTS_INSPECT_MODELS_H
 
+#include "analyses/inspect.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +33,11 @@ typedef struct small_model {
 // A gated DeltaNet (n_h = 1) or a gated DeltaProduct in today's names, all weights zero, in FOLDER,
 // which is made.
 void small_model_write(const char *folder, const small_model *m);
+
+// Inspections; what does not succeed fails the test.
+void small_open(inspection *x, const char *path, const inspect_options *o); // o may be NULL
+// The nth group of that pattern.
+const tensor_group *small_group(const tensor_groups *g, const char *pattern, int nth);
+bool small_finding(const inspection *x, bool wrong, const char *part);
 
 #endif
