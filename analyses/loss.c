@@ -232,85 +232,91 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
 }
 
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out) {
-    int64_t from = 0, to = 0; // the sum holds x[from..to)
+    int64_t h = window / 2, from = 0, to = 0; // the sum holds x[from..to)
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        int64_t h = window / 2;
-        h = h < i ? h : i;
-        h = h < n - 1 - i ? h : n - 1 - i;
-        while (to < i + h + 1)
+        while (to < n && to < i + h + 1)
             sum += x[to++];
         while (from < i - h)
             sum -= x[from++];
-        while (to > i + h + 1) // the window shrinks towards the end
-            sum -= x[--to];
-        out[i] = sum / (double)(2 * h + 1);
+        out[i] = sum / (double)(to - from);
     }
 }
 
 // Figures -----------------------------------------------------------------------------------------
 
 typedef struct picked {
-    int64_t *at; // positions drawn: all of the first ones, then 1% apart
+    int64_t *at; // positions drawn
     int64_t n;
 } picked;
 
-static bool pick(picked *p, int64_t n, err *e) {
+enum { POINTS = 2048 };
+
+// Evenly spaced, the last one included.
+static bool pick_even(picked *p, int64_t n, err *e) {
+    int64_t stride = (n + POINTS - 1) / POINTS;
     p->n = 0;
-    p->at = mem_alloc((size_t)(n < 4096 ? n + 1 : 4096), sizeof *p->at, "positions", e);
-    if (!p->at)
-        return false;
+    p->at = mem_alloc(POINTS + 2, sizeof *p->at, "positions", e);
+    for (int64_t i = 0; p->at && i < n; i += stride)
+        p->at[p->n++] = i;
+    if (p->at && n > 0 && p->at[p->n - 1] != n - 1)
+        p->at[p->n++] = n - 1;
+    return p->at != NULL;
+}
+
+// All of the first ones, then half a percent apart: for a logarithmic axis.
+static bool pick_log(picked *p, int64_t n, err *e) {
     double next = 0;
-    for (int64_t i = 0; i < n && p->n < 4095; i++) {
+    p->n = 0;
+    p->at = mem_alloc(2 * POINTS, sizeof *p->at, "positions", e);
+    for (int64_t i = 0; p->at && i < n && p->n < 2 * POINTS; i++) {
         if ((double)i < next && i + 1 < n)
             continue;
         p->at[p->n++] = i;
         next = (double)i < 128 ? (double)i + 1 : (double)i * 1.005;
     }
-    return true;
+    return p->at != NULL;
 }
 
-// Smoothed mean over rows with its band at the picked positions.
-static bool add_loss_curve(figure *f, const loss_result *r, int64_t smooth, int resamples,
-                           uint64_t seed, bool raw, err *e) {
+// Mean over rows of the smoothed losses, less those of `base` (NULL: nothing), with its band.
+static bool add_loss_curve(figure *f, const loss_result *r, const loss_result *base, int64_t smooth,
+                           int resamples, uint64_t seed, err *e) {
     bool ok = false;
     picked p = {0};
     size_t n = (size_t)r->n, rows = (size_t)r->rows;
     double *smoothed = mem_alloc(rows * n, sizeof *smoothed, "smoothed losses", e);
+    double *raw = mem_alloc(n, sizeof *raw, "losses", e);
     double *scratch = mem_alloc((size_t)resamples + rows + 1, sizeof *scratch, "resamples", e);
     double *v = NULL;
-    if (!smoothed || !scratch || !pick(&p, r->n, e))
+    if (!smoothed || !raw || !scratch || !pick_even(&p, r->n, e))
         goto done;
-    v = mem_alloc((size_t)p.n * 5 + 1, sizeof *v, "a curve", e);
+    v = mem_alloc((size_t)p.n * 4 + 1, sizeof *v, "a curve", e);
     if (!v)
         goto done;
-    double *x = v, *y = v + p.n, *lo = y + p.n, *hi = lo + p.n, *plain = hi + p.n;
-    for (size_t row = 0; row < rows; row++)
-        loss_smooth(r->loss + row * n, r->n, smooth, smoothed + row * n);
+    double *x = v, *y = v + p.n, *lo = y + p.n, *hi = lo + p.n;
+    for (size_t row = 0; row < rows; row++) {
+        for (size_t i = 0; i < n; i++)
+            raw[i] = r->loss[row * n + i] - (base ? base->loss[row * n + i] : 0);
+        loss_smooth(raw, r->n, smooth, smoothed + row * n);
+    }
     for (int64_t i = 0; i < p.n; i++) {
-        double sum = 0, sum_plain = 0;
-        for (size_t row = 0; row < rows; row++) {
-            scratch[row] = smoothed[row * n + (size_t)p.at[i]];
-            sum += scratch[row];
-            sum_plain += r->loss[row * n + (size_t)p.at[i]];
-        }
+        double sum = 0;
+        for (size_t row = 0; row < rows; row++)
+            sum += scratch[row] = smoothed[row * n + (size_t)p.at[i]];
         x[i] = (double)(p.at[i] + 1);
         y[i] = sum / (double)rows;
-        plain[i] = sum_plain / (double)rows;
         bootstrap(scratch, r->rows, resamples, seed, scratch + rows, &lo[i], &hi[i]);
     }
-    if (raw &&
-        !figure_series(f, "every token", STYLE_FAINT, (size_t)p.n, x, plain, NULL, NULL, NULL, e))
-        goto done;
     char band[64];
     snprintf(band, sizeof band, "95%% bootstrap over %lld rows, %d resamples", (long long)r->rows,
              resamples);
-    bool banded = r->rows >= 2;
+    bool banded = r->rows >= 2 && resamples >= 2;
     ok = figure_series(f, r->model, STYLE_LINE, (size_t)p.n, x, y, banded ? lo : NULL,
                        banded ? hi : NULL, banded ? band : NULL, e);
 done:
     free(p.at);
     free(smoothed);
+    free(raw);
     free(scratch);
     free(v);
     return ok;
@@ -320,7 +326,7 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
     bool ok = false;
     picked p = {0};
     double *v = NULL;
-    if (!pick(&p, r->n, e))
+    if (!pick_log(&p, r->n, e))
         return false;
     v = mem_alloc((size_t)p.n * 2 + 2 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
     if (!v)
@@ -356,9 +362,9 @@ done:
     return ok;
 }
 
-static bool position_axis(figure *f, err *e) {
+static bool position_axis(figure *f, axis_scale scale, err *e) {
     f->x.tokens = true;
-    return figure_axis(&f->x, "position", "tokens", SCALE_LOG2, e);
+    return figure_axis(&f->x, "position", "tokens", scale, e);
 }
 
 static bool train_marks(figure *f, const loss_result *const *r, size_t n, err *e) {
@@ -372,45 +378,68 @@ static bool train_marks(figure *f, const loss_result *const *r, size_t n, err *e
     return true;
 }
 
-// The two panels of one document.
-static bool document_figures(const loss_result *const *r, size_t n, int64_t smooth, int resamples,
-                             uint64_t seed, const char *how, figures *out, err *e) {
-    char id[128], title[256], sub[512];
-    size_t at = out->n;
-    snprintf(id, sizeof id, at ? "loss-%zu" : "loss", at / 2 + 1);
-    snprintf(title, sizeof title, "loss along %s", r[0]->document);
-    snprintf(sub, sizeof sub,
-             "mean of %lld row%s of %lld tokens, moving mean of %lld (fewer at the "
-             "ends); %s",
+// A panel of losses, or of differences to the first model.
+static figure *loss_panel(const loss_result *const *r, size_t n, bool differences, int64_t smooth,
+                          int resamples, uint64_t seed, const char *id, const char *how, err *e) {
+    char title[256], sub[512], name[256];
+    const loss_result *base = differences ? r[0] : NULL;
+    if (differences)
+        snprintf(title, sizeof title, "difference to %s along %s", r[0]->model, r[0]->document);
+    else
+        snprintf(title, sizeof title, "loss along %s", r[0]->document);
+    snprintf(sub, sizeof sub, "%lld row%s of %lld tokens, moving mean of %lld, cut at the ends; %s",
              (long long)r[0]->rows, r[0]->rows == 1 ? "" : "s", (long long)r[0]->n + 1,
              (long long)smooth, how);
+    snprintf(name, sizeof name, "%s", differences ? "loss difference" : "loss");
     figure *f = figure_new(FIG_CURVES, id, title, sub, e);
-    if (!f || !position_axis(f, e) || !figure_axis(&f->y, "loss", "nats/token", SCALE_LINEAR, e))
-        goto fail;
-    for (size_t i = 0; i < n; i++)
-        if (r[i]->n > 0 && !add_loss_curve(f, r[i], smooth, resamples, seed, false, e))
-            goto fail;
-    if (!train_marks(f, r, n, e) || !figures_add(out, f, e))
-        return false;
-    snprintf(id, sizeof id, at ? "perplexity-%zu" : "perplexity", at / 2 + 1);
-    snprintf(title, sizeof title, "perplexity along %s", r[0]->document);
-    f = figure_new(FIG_CURVES, id, title,
-                   "running: exp of the mean of all losses so far; block: exp of a stretch's mean",
-                   e);
-    if (!f || !position_axis(f, e) || !figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e))
-        goto fail;
-    for (size_t i = 0; i < n; i++)
-        if (r[i]->n > 0 && !add_ppl_curves(f, r[i], e))
-            goto fail;
-    return train_marks(f, r, n, e) && figures_add(out, f, e);
-fail:
+    bool ok = f && position_axis(f, SCALE_LINEAR, e) &&
+              figure_axis(&f->y, name, "nats/token", SCALE_LINEAR, e);
+    for (size_t i = 0; ok && i < n; i++)
+        if (r[i]->n > 0 && (!differences || (r[i]->n == base->n && r[i]->rows == base->rows)))
+            ok = add_loss_curve(f, r[i], base, smooth, resamples, seed, e);
+    if (ok && train_marks(f, r, n, e))
+        return f;
     figure_free(f);
-    return false;
+    return NULL;
+}
+
+static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, err *e) {
+    char title[256];
+    snprintf(title, sizeof title, "perplexity along %s", r[0]->document);
+    figure *f = figure_new(FIG_CURVES, id, title,
+                           "running: exp of the mean of all losses so far; block: exp of a "
+                           "stretch's mean",
+                           e);
+    bool ok = f && position_axis(f, SCALE_LOG2, e) &&
+              figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = r[i]->n == 0 || add_ppl_curves(f, r[i], e);
+    if (ok && train_marks(f, r, n, e))
+        return f;
+    figure_free(f);
+    return NULL;
+}
+
+// The panels of one document; which: its number, for the names.
+static bool document_figures(const loss_result *const *r, size_t n, size_t which, int64_t smooth,
+                             int resamples, uint64_t seed, const char *how, figures *out, err *e) {
+    char id[3][64];
+    static const char *const stem[] = {"loss", "difference", "perplexity"};
+    for (int i = 0; i < 3; i++)
+        snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
+    if (smooth == 0)
+        smooth = r[0]->n / 32 > 501 ? r[0]->n / 32 : 501;
+    smooth |= 1;
+    return figures_add(out, loss_panel(r, n, false, smooth, resamples, seed, id[0], how, e), e) &&
+           (n < 2 ||
+            figures_add(out, loss_panel(r, n, true, smooth, resamples, seed, id[1], how, e), e)) &&
+           figures_add(out, ppl_panel(r, n, id[2], e), e);
 }
 
 bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
                   uint64_t seed, const char *how, figures *out, err *e) {
-    figures_init(out, 2);
+    size_t which = 0;
+    figures_init(out, n > 1 ? 3 : 2);
     const loss_result **same = mem_alloc(n ? n : 1, sizeof *same, "results", e);
     bool ok = same != NULL;
     for (size_t i = 0; ok && i < n; i++) {
@@ -422,7 +451,7 @@ bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, i
                 same[m++] = results[j];
             }
         if (first)
-            ok = document_figures(same, m, smooth, resamples, seed, how, out, e);
+            ok = document_figures(same, m, which++, smooth, resamples, seed, how, out, e);
     }
     free(same);
     if (!ok)

@@ -60,12 +60,13 @@ bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, cons
 // Means, perplexities, index and intervals (resamples over rows, seeded).
 bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 
-// Mean over a centred window of `window` values (odd), fewer near the ends so that it never extends
-// past the data: out[i] over [i-h, i+h], h = min(window/2, i, n-1-i).
+// Mean over a centred window of `window` values (odd), cut at the ends so that it never extends past
+// the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2.
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
 
-// Loss against position and the perplexities, one pair of panels per document; several models in
-// one picture. Bands with two rows or more.
+// Per document: loss against position, with several models also the paired difference to the first
+// one (same tokens, so what the text itself adds cancels), and the perplexities. Bands with two rows
+// or more. smooth 0: 501, or a 32nd of a longer row.
 bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
                   uint64_t seed, const char *how, figures *out, err *e);
 

@@ -16,10 +16,12 @@
 #ifndef DELTOP_RANK_H
 #define DELTOP_RANK_H
 
+#include "core/backend.h"
+
 // 1 <= effective rank <= number of values that count. Values <= cut sv[0] count as zero; cut = 0
 // keeps all that are not zero. RANK_CUT suits SVALS_FAST, whose values carry an error near
 // 1e-8 sv[0].
-#define RANK_CUT 1e-7
+#define RANK_CUT SVALS_CUT
 double rank_effective(const double *sv, int n, double cut);
 
 // As the published analysis scripts count: values <= 2.2e-16 (absolute, so size matters) are

@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct loss_options {
@@ -20,15 +21,15 @@ typedef struct loss_options {
     double jump;
 } loss_options;
 
-static const loss_options defaults = {501, 200, 2};
+static const loss_options defaults = {0, 200, 3};
 
 static const option_spec own[] = {
     {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
-     .help = "tokens of the moving mean in the picture (default 501)"},
+     .help = "tokens of the moving mean in the picture (default 501, or a 32nd of a longer row)"},
     {"resamples", OPT_INT, offsetof(loss_options, resamples), .lo = 0, .hi = 100000,
      .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
     {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
-     .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 2)"},
+     .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"},
 };
 
 typedef struct job {
@@ -156,6 +157,11 @@ static bool one(job *j, size_t model, size_t document, err *e) {
     ok = ok && read_rows(j, r, &rows, e) &&
          loss_summarise(r, (int)j->own->resamples, (uint64_t)j->o->seed, e) &&
          add_json(j, model, document, r, &rows, e);
+    if (ok && model == 0) {
+        size_t used = strlen(j->source);
+        snprintf(j->source + used, sizeof j->source - used, "%s%s sha256 %s", used ? "; " : "",
+                 output_document(j->out, document), rows.d.sha256);
+    }
     if (ok) {
         print(j, r, &rows);
         ok = results_f64(j->out, model, document, "loss.npy", 2, (int64_t[]){r->rows, r->n},
@@ -174,12 +180,12 @@ static bool pictures(job *j, err *e) {
     for (size_t i = 0; i < j->n; i++)
         list[i] = &j->r[i];
     snprintf(about, sizeof about, "%s", j->how);
-    bool ok = loss_figures(list, j->n, j->own->smooth | 1, (int)j->own->resamples,
-                           (uint64_t)j->o->seed, j->how, &f, e);
+    bool ok = loss_figures(list, j->n, j->own->smooth, (int)j->own->resamples, (uint64_t)j->o->seed,
+                           j->how, &f, e);
     free(list);
     if (!ok)
         return false;
-    results_about a = {.name = "loss", .source = NULL, .description = about};
+    results_about a = {.name = "loss", .source = j->source, .description = about};
     ok = results_figures(j->out, j->o, &f, &a, 0, e);
     figures_free(&f);
     return ok;

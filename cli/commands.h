@@ -14,6 +14,8 @@
     X(inspect) \
     X(tokens) \
     X(loss) \
+    X(erank) \
+    X(spectrum) \
     X(parity)
 // clang-format on
 

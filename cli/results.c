@@ -2,14 +2,19 @@
 
 #include "cli/commands.h"
 #include "cli/plot/plot.h"
+#include "cli/table.h"
+#include "cli/text/textplot.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/npy.h"
 #include "core/text.h"
 
+#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 // A growing line of words.
 typedef struct line {
@@ -90,12 +95,36 @@ static bool save_png(output *x, const options *o, const figures *f, const result
     return ok;
 }
 
+static bool save_csv(output *x, const options *o, const figures *f, const results_about *about,
+                     err *e) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.csv", about->name);
+    char *path = output_path(x, name, e), *again = results_command_line(o, e);
+    bool ok = path && again && table_csv_save(f, again, path, e) && output_wrote(x, path, e);
+    free(path);
+    free(again);
+    return ok;
+}
+
+// On a terminal as wide as it is; into a pipe 80 columns.
+static bool print_figure(const figure *f, err *e) {
+    struct winsize w = {0};
+    bool tty = isatty(STDOUT_FILENO);
+    int columns = tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+    const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    bool colour = tty && !(plain && plain[0]) && term && strstr(term, "256color");
+    return textplot_print(f, columns > 120 ? 120 : columns, 14, utf8, colour, stdout, e);
+}
+
 bool results_figures(output *x, const options *o, const figures *f, const results_about *about,
                      int print_first, err *e) {
-    (void)print_first;
     if (output_wants_files(x))
-        return save_png(x, o, f, about, e);
-    return true;
+        return save_png(x, o, f, about, e) && save_csv(x, o, f, about, e);
+    if (o->json || print_first < 0 || (size_t)print_first >= f->n)
+        return true;
+    output_print(x, "\n");
+    return print_figure(f->v[print_first], e);
 }
 
 static bool save_array(output *x, size_t model, size_t document, const char *name, npy_type type,

@@ -22,6 +22,10 @@ typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
 
 typedef struct backend backend;
 
+// Singular values below this share of the largest are not resolved in a float32 state: analyses of
+// float32 runs count them as zero, and backends may be wrong about them.
+#define SVALS_CUT 1e-7
+
 typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
     // write move one mat to and from host doubles/floats, row by row, without gaps on the host.

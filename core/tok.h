@@ -97,6 +97,8 @@ typedef struct tok_pattern {
     char *literal; // owned; NULL: a regular expression
     size_t literal_n;
     pcre2_code *code;
+    pcre2_code *plain; // the same without what newer Unicode versions added: quicker, for text
+                       // below U+0800; NULL: no such difference
     bool jit;
 } tok_pattern;
 typedef struct tok_finder { // what matching needs per call; made on first use
@@ -107,7 +109,7 @@ typedef struct tok_finder { // what matching needs per call; made on first use
 } tok_finder;
 typedef struct tok_find { // one scan
     size_t next, last_end;
-    bool matched, done;
+    bool begun, plain, matched, done;
 } tok_find;
 bool tok_pattern_regex(tok_pattern *p, const char *regex, size_t n, err *e);
 bool tok_pattern_literal(tok_pattern *p, const char *s, size_t n, err *e);
@@ -117,15 +119,18 @@ void tok_pattern_free(tok_pattern *p);
 bool tok_pattern_next(const tok_pattern *p, tok_finder *f, tok_find *it, const char *s, size_t n,
                       size_t *start, size_t *end, bool *found, err *e);
 void tok_finder_free(tok_finder *f);
-// PCRE2 spelling of a pattern as the library reads it (Oniguruma, Ruby syntax); for tests too.
-bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e);
+// Ranges that newer Unicode versions added to a category or script ("" for most), to be put in a
+// class (tokenizer_unicode.c).
+const char *tok_unicode_added(const char *category);
+// PCRE2 spelling of a pattern as the library reads it (Oniguruma, Ruby syntax), with or without the
+// characters of newer Unicode versions.
+bool tok_regex_translate(const char *regex, size_t n, bool newer, tok_buf *out, err *e);
 
 // ---- the file's settings ----
-typedef enum { NORM_FORM, NORM_PREPEND, NORM_REPLACE, NORM_STRIP } tok_norm_kind;
+typedef enum { NORM_FORM, NORM_PREPEND, NORM_REPLACE } tok_norm_kind;
 typedef struct tok_norm {
     tok_norm_kind kind;
     bool compose, compat; // NORM_FORM: NFC NFD NFKC NFKD
-    bool left, right;     // NORM_STRIP
     tok_pattern pattern;  // NORM_REPLACE
     char *text;           // owned; what is put there
     size_t n;

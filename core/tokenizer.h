@@ -3,9 +3,10 @@
 // Reads Hugging Face tokenizer.json files of the byte-level BPE kind and of the Metaspace /
 // byte-fallback BPE kind, with their normalizers, pre-tokenizers, added tokens and
 // post-processors; every setting that is not known is refused by name. Ids are those of the
-// `tokenizers` library for the same file. Input is bytes: what is not UTF-8 becomes one U+FFFD per
-// maximal bad part before anything else (fault B69). A tokenizer never changes after opening and
-// may be shared by threads.
+// `tokenizers` library (0.23) for the same file; NFC and its kin follow the installed utf8proc,
+// whose Unicode is newer than the library's (some marks of rare scripts order differently). Input
+// is bytes: what is not UTF-8 becomes one U+FFFD per maximal bad part before anything else (fault
+// B69). A tokenizer never changes after opening and may be shared by threads.
 #ifndef DELTOP_TOKENIZER_H
 #define DELTOP_TOKENIZER_H
 

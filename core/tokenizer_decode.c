@@ -25,7 +25,7 @@ static const char *token_text(const tokenizer *t, int32_t id, size_t *n) {
         return NULL;
     uint32_t k = t->added_of[id];
     if (k != TOK_NONE)
-        return *n = t->added[k].n, t->added[k].text;
+        return *n = t->added[k].match_n, t->added[k].match; // normalized, as the library shows it
     if ((uint32_t)id >= t->vocab.size || t->vocab.len[id] == TOK_NONE)
         return NULL;
     return *n = t->vocab.len[id], t->vocab.text + t->vocab.at[id];

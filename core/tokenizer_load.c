@@ -326,7 +326,9 @@ bool tok_load_added(tokenizer *t, const json_t *list, err *e) {
     memset(t->added_of, 0xFF, t->size * sizeof *t->added_of);
     for (size_t k = 0; k < t->n_added; k++)
         t->added_of[t->added[k].id] = (uint32_t)k;
-    // Rust's \w: as Oniguruma's, and the two joiners
-    static const char word[] = "[\\w\\x{200C}\\x{200D}]";
+    // Rust's \w, which is not Oniguruma's: decimal digits and letter numbers alone, and the joiners
+    static const char word[] =
+        "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"
+        "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}\\x{200C}\\x{200D}]";
     return !words || tok_pattern_regex(&t->word, word, sizeof word - 1, e);
 }

@@ -110,22 +110,6 @@ static bool replace(const tok_norm *f, tok_work *w, const char *s, size_t n, tok
     }
 }
 
-static bool strip(const tok_norm *f, const char *s, size_t n, tok_buf *out, err *e) {
-    size_t i = 0;
-    int len = 0;
-    while (f->left && i < n && tok_blank(tok_char(s + i, &len)))
-        i += (size_t)len;
-    while (f->right && n > i) {
-        size_t k = n - 1;
-        while (k > i && ((unsigned char)s[k] & 0xC0) == 0x80)
-            k--;
-        if (!tok_blank(tok_char(s + k, &len)))
-            break;
-        n = k;
-    }
-    return tok_buf_add(out, s + i, n - i, e);
-}
-
 static bool step(const tok_norm *f, tok_work *w, const char *s, size_t n, tok_buf *out, err *e) {
     switch (f->kind) {
     case NORM_FORM:
@@ -134,8 +118,6 @@ static bool step(const tok_norm *f, tok_work *w, const char *s, size_t n, tok_bu
         return (n == 0 || tok_buf_add(out, f->text, f->n, e)) && tok_buf_add(out, s, n, e);
     case NORM_REPLACE:
         return replace(f, w, s, n, out, e);
-    case NORM_STRIP:
-        return strip(f, s, n, out, e);
     }
     return false;
 }

@@ -98,16 +98,6 @@ static bool load_inserted(tokenizer *t, const json_t *j, tok_norm_kind kind, con
                                        load_pattern(j, &f->pattern, where, e));
 }
 
-static bool load_strip(tokenizer *t, const json_t *j, const char *where, err *e) {
-    tok_norm *f = new_norm(t, NORM_STRIP, e);
-    if (!f)
-        return false;
-    f->left = f->right = true;
-    return keys(j, where, "strip_left", "strip_right", NULL, NULL, e) &&
-           tok_json_bool(j, "strip_left", &f->left, where, e) &&
-           tok_json_bool(j, "strip_right", &f->right, where, e);
-}
-
 bool tok_load_normalizer(tokenizer *t, const json_t *j, const char *where, err *e) {
     const char *type = NULL;
     if (!j || json_is_null(j))
@@ -124,8 +114,6 @@ bool tok_load_normalizer(tokenizer *t, const json_t *j, const char *where, err *
         return load_inserted(t, j, NORM_PREPEND, where, e);
     if (!strcmp(type, "Replace"))
         return load_inserted(t, j, NORM_REPLACE, where, e);
-    if (!strcmp(type, "Strip"))
-        return load_strip(t, j, where, e);
     return unknown_type(where, type, e);
 }
 

@@ -10,8 +10,9 @@ typedef struct cutter {
     tok_spans *out;
     size_t base;
     bool front;
-    bool last_match, any; // of the item before
-    size_t held, held_n;  // SPLIT_NEXT: a match that waits for what follows
+    bool last_match;     // of the item before
+    bool open;           // the last piece may grow
+    size_t held, held_n; // SPLIT_NEXT: a match that waits for what follows
     err *e;
 } cutter;
 
@@ -19,10 +20,21 @@ static bool emit(cutter *c, size_t at, size_t n) {
     return n == 0 || tok_spans_add(c->out, c->base + at, n, c->front && at == 0, c->e);
 }
 
+// A new piece, or more of the last one. An empty match makes an empty piece, which is not kept, but
+// what joins it does not join the piece before.
+static bool place(cutter *c, size_t at, size_t n, bool join) {
+    if (join && c->open) {
+        c->out->v[c->out->n - 1].n += n;
+        return true;
+    }
+    c->open = n > 0;
+    return emit(c, at, n);
+}
+
 // One stretch, match or gap, in order. The five behaviours are those of the library's Split.
 static bool item(cutter *c, size_t at, size_t n, bool match) {
     match = match != c->p->invert;
-    bool ok = true, join = false;
+    bool ok = true;
     switch (c->p->cut) {
     case SPLIT_REMOVED:
         ok = match || emit(c, at, n);
@@ -31,13 +43,10 @@ static bool item(cutter *c, size_t at, size_t n, bool match) {
         ok = emit(c, at, n);
         break;
     case SPLIT_PREVIOUS:
+        ok = place(c, at, n, match && !c->last_match);
+        break;
     case SPLIT_CONTIGUOUS:
-        join = c->any &&
-               (c->p->cut == SPLIT_PREVIOUS ? match && !c->last_match : match == c->last_match);
-        if (join && c->out->n)
-            c->out->v[c->out->n - 1].n += n;
-        else
-            ok = emit(c, at, n);
+        ok = place(c, at, n, match == c->last_match);
         break;
     case SPLIT_NEXT:
         if (c->held_n && match)
@@ -50,8 +59,6 @@ static bool item(cutter *c, size_t at, size_t n, bool match) {
         }
         break;
     }
-    // an empty match leaves no piece behind, so nothing can be joined to it
-    c->any = c->any || n > 0;
     c->last_match = match;
     return ok;
 }

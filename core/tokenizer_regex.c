@@ -17,18 +17,20 @@
     "\\x00-\\x08\\x0E-\\x1F!-\\x84\\x86-\\x9F\\xA1-\\x{167F}\\x{1681}-\\x{1FFF}\\x{200B}-\\x{"     \
     "2027}"                                                                                        \
     "\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}"
-// Alphabetic (letters, letter numbers, and the circled letters among the symbols), marks, decimal
-// digits, connecting punctuation.
+// Alphabetic, marks, decimal digits, connecting punctuation; of the other numbers those of Latin-1
+// alone, as Oniguruma's table has it. The circled letters are alphabetic symbols.
 #define WORD                                                                                       \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{"     \
-    "1F169}"                                                                                       \
-    "\\x{1F170}-\\x{1F189}"
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\xB2\\xB3\\xB9\\xBC-\\xBE\\x{24B6}-\\x{24E9}"               \
+    "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
 
 typedef struct source {
     const char *s;
     size_t n, i;
     tok_buf *out;
     err *e;
+    uint64_t caseless; // bit 0: the group at hand ignores case; one bit for each group around it
+    int depth;
+    bool newer; // with what newer Unicode versions added
 } source;
 
 static bool put(source *r, const char *s) {
@@ -54,12 +56,60 @@ static bool refuse(source *r, size_t n) {
                    tok_show(r->s, r->n), tok_show(r->s + r->i, n));
 }
 
-// \p{Name}, \P{Name}, \p{^Name}: a general category, or a script (as Script, not the wider
-// Script_Extensions that PCRE2 would take).
-static bool property(source *r) {
+// Oniguruma also folds one character to several (ss matches U+00DF), PCRE2 does not: text that
+// could be folded so is refused.
+static bool foldable(source *r) {
+    static const char *const pairs[] = {"ss", "ff", "fi", "fl", "st", NULL};
+    if ((unsigned char)r->s[r->i] >= 0x80)
+        return true;
+    for (int k = 0; pairs[k] && r->n - r->i >= 2; k++)
+        if ((r->s[r->i] | 0x20) == pairs[k][0] && (r->s[r->i + 1] | 0x20) == pairs[k][1])
+            return true;
+    return false;
+}
+
+static bool literal(source *r) {
+    return (r->caseless & 1) && foldable(r) ? refuse(r, 2) : copy(r, 1);
+}
+
+// A general category, or a script (as Script, not the wider Script_Extensions that PCRE2 would
+// take), with what newer Unicode versions added to it.
+static bool category(source *r, const char *name, bool negative, bool in_class) {
     static const char *const categories =
         " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp "
         "C Cc Cf Cs Co Cn ";
+    const char *more = r->newer ? tok_unicode_added(name) : "";
+    char text[2048], spaced[48];
+    snprintf(spaced, sizeof spaced, " %s ", name);
+    // A class of its own where the additions need one. Inside [ ] a negated category stays without
+    // them: they cannot be taken out of it there.
+    bool own = *more && !in_class;
+    snprintf(text, sizeof text, "%s\\%c{%s%s}%s%s", own ? negative ? "[^" : "[" : "",
+             negative && !own ? 'P' : 'p', strstr(categories, spaced) ? "" : "sc:", name,
+             own || !negative ? more : "", own ? "]" : "");
+    return put(r, text);
+}
+
+// \w, \W and \b, which is defined by them.
+static bool word(source *r, bool in_class) {
+    char text[9000], set[2048];
+    char c = r->s[r->i + 1];
+    snprintf(set, sizeof set, "%s%s%s%s", WORD, r->newer ? tok_unicode_added("L") : "",
+             r->newer ? tok_unicode_added("M") : "", r->newer ? tok_unicode_added("Nd") : "");
+    if (in_class && c != 'w')
+        return refuse(r, 2);
+    r->i += 2;
+    if (in_class)
+        return put(r, set);
+    if (c == 'b')
+        snprintf(text, sizeof text, "(?:(?<=[%s])(?![%s])|(?<![%s])(?=[%s]))", set, set, set, set);
+    else
+        snprintf(text, sizeof text, c == 'w' ? "[%s]" : "[^%s]", set);
+    return put(r, text);
+}
+
+// \p{Name}, \P{Name}, \p{^Name}
+static bool property(source *r, bool in_class) {
     const char *open = r->s + r->i + 3, *end = r->s + r->n;
     const char *close = r->i + 3 < r->n ? memchr(open, '}', (size_t)(end - open)) : NULL;
     if (!close || r->s[r->i + 2] != '{')
@@ -69,17 +119,13 @@ static bool property(source *r) {
     if (*open == '^')
         open++, negative = !negative;
     size_t n = (size_t)(close - open);
-    char name[40], spaced[44];
+    char name[40];
     if (n == 0 || n >= sizeof name || memchr(open, 0, n) || memchr(open, ' ', n))
         return refuse(r, whole);
     memcpy(name, open, n);
     name[n] = 0;
-    snprintf(spaced, sizeof spaced, " %s ", name);
-    char text[64];
-    snprintf(text, sizeof text, "\\%c{%s%s}", negative ? 'P' : 'p',
-             strstr(categories, spaced) ? "" : "sc:", name);
     r->i += whole;
-    return put(r, text);
+    return category(r, name, negative, in_class);
 }
 
 static int hex_digits(const source *r, size_t at, int most) {
@@ -113,7 +159,7 @@ static bool escape(source *r, bool in_class) {
     switch (c) {
     case 'p':
     case 'P':
-        return property(r);
+        return property(r, in_class);
     case 'x':
     case 'u':
         return code_point(r);
@@ -124,20 +170,20 @@ static bool escape(source *r, bool in_class) {
         text = in_class ? NOT_SPACE : "[^" SPACE "]";
         break;
     case 'w':
-        text = in_class ? WORD : "[" WORD "]";
-        break;
     case 'W':
-        text = in_class ? NULL : "[^" WORD "]";
-        break;
+    case 'b':
+        return word(r, in_class);
     case 'd':
-        text = "\\p{Nd}";
-        break;
     case 'D':
-        text = "\\P{Nd}";
-        break;
+        r->i += 2;
+        return category(r, "Nd", c == 'D', in_class);
     case 'v':
         text = "\\x0B";
         break;
+    case 'A':
+    case 'z':
+    case 'Z':
+        return in_class ? refuse(r, 2) : copy(r, 2);
     case 'r':
     case 'n':
     case 't':
@@ -166,7 +212,9 @@ static bool class(source *r) {
         char c = r->s[r->i];
         if (c == '[' || starts(r, "&&"))
             return refuse(r, 2);
-        if (!(c == '\\' ? escape(r, true) : copy(r, 1)))
+        if (!(c == '\\'                                       ? escape(r, true)
+              : (r->caseless & 1) && (unsigned char)c >= 0x80 ? refuse(r, 4)
+                                                              : copy(r, 1)))
             return false;
     }
     if (r->i == r->n || r->i == first)
@@ -177,12 +225,25 @@ static bool class(source *r) {
 
 static bool group(source *r) {
     static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", NULL};
-    if (r->i == 0 && starts(r, "(?i)")) // elsewhere its reach differs between the engines
+    if (r->i == 0 && starts(r, "(?i)")) { // elsewhere its reach differs between the engines
+        r->caseless = 1;
         return copy(r, 4);
-    for (int k = 0; kinds[k]; k++)
-        if (starts(r, kinds[k]))
-            return copy(r, strlen(kinds[k]));
-    return starts(r, "(?") || starts(r, "(*") ? refuse(r, 4) : copy(r, 1);
+    }
+    if (r->depth++ == 60)
+        return refuse(r, 4);
+    int k = 0;
+    while (kinds[k] && !starts(r, kinds[k]))
+        k++;
+    if (!kinds[k] && (starts(r, "(?") || starts(r, "(*")))
+        return refuse(r, 4);
+    r->caseless = r->caseless << 1 | (r->caseless & 1) | (kinds[k] && kinds[k][2] == 'i');
+    return copy(r, kinds[k] ? strlen(kinds[k]) : 1);
+}
+
+static bool group_end(source *r) {
+    r->depth--;
+    r->caseless >>= 1;
+    return copy(r, 1);
 }
 
 // {n} {n,} {n,m} {,m}; anything else in braces is text.
@@ -207,8 +268,8 @@ static bool braces(source *r) {
     return copy(r, i + 1 - r->i);
 }
 
-bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e) {
-    source r = {regex, n, 0, out, e};
+bool tok_regex_translate(const char *regex, size_t n, bool newer, tok_buf *out, err *e) {
+    source r = {.s = regex, .n = n, .out = out, .e = e, .newer = newer};
     out->n = 0;
     if (!tok_buf_add(out, "", 0, e))
         return false;
@@ -227,8 +288,11 @@ bool tok_regex_translate(const char *regex, size_t n, tok_buf *out, err *e) {
         case '{':
             ok = braces(&r);
             break;
+        case ')':
+            ok = group_end(&r);
+            break;
         default:
-            ok = copy(&r, 1);
+            ok = literal(&r);
         }
         if (!ok)
             return false;
@@ -246,37 +310,49 @@ static void hook_free(void *p, void *ctx) {
     free(p);
 }
 
-bool tok_pattern_regex(tok_pattern *p, const char *regex, size_t n, err *e) {
-    tok_buf text = {0};
-    pcre2_general_context *general = NULL;
-    pcre2_compile_context *context = NULL;
-    bool ok = false;
-    if (!tok_regex_translate(regex, n, &text, e))
-        goto done;
-    general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
-    context = general ? pcre2_compile_context_create(general) : NULL;
-    if (!context) {
-        err_set(e, ERR_NOMEM, "out of memory: a pattern");
-        goto done;
-    }
-    pcre2_set_newline(context, PCRE2_NEWLINE_LF); // what . and $ look at
-    int code = 0;
-    PCRE2_SIZE at = 0;
-    p->code = pcre2_compile((PCRE2_SPTR)text.p, text.n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
-                            &code, &at, context);
-    if (!p->code) {
+static pcre2_code *compile(const tok_buf *text, const char *regex, size_t n, err *e) {
+    pcre2_general_context *general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
+    pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
+    pcre2_code *made = NULL;
+    if (context) {
+        pcre2_set_newline(context, PCRE2_NEWLINE_LF); // what . and $ look at
+        int code = 0;
+        PCRE2_SIZE at = 0;
+        made = pcre2_compile((PCRE2_SPTR)text->p, text->n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
+                             &code, &at, context);
         PCRE2_UCHAR why[128] = "";
         pcre2_get_error_message(code, why, sizeof why);
-        err_set(e, code == PCRE2_ERROR_HEAP_FAILED ? ERR_NOMEM : ERR_INPUT, "pattern \"%s\": %s",
-                tok_show(regex, n), (char *)why);
-        goto done;
+        if (!made)
+            err_set(e, code == PCRE2_ERROR_HEAP_FAILED ? ERR_NOMEM : ERR_INPUT,
+                    "pattern \"%s\": %s", tok_show(regex, n), (char *)why);
+        else
+            pcre2_jit_compile(made, PCRE2_JIT_COMPLETE); // without it matching is slow, not wrong
+    } else {
+        err_set(e, ERR_NOMEM, "out of memory: a pattern");
     }
-    p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
-    ok = true;
-done:
     pcre2_compile_context_free(context);
     pcre2_general_context_free(general);
-    free(text.p);
+    return made;
+}
+
+static bool has_jit(const pcre2_code *code) {
+    size_t size = 0;
+    return pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &size) == 0 && size > 0;
+}
+
+bool tok_pattern_regex(tok_pattern *p, const char *regex, size_t n, err *e) {
+    tok_buf full = {0}, plain = {0};
+    bool ok = tok_regex_translate(regex, n, true, &full, e) &&
+              tok_regex_translate(regex, n, false, &plain, e);
+    p->code = ok ? compile(&full, regex, n, e) : NULL;
+    ok = p->code != NULL;
+    if (ok && strcmp(full.p, plain.p) != 0) {
+        p->plain = compile(&plain, regex, n, e);
+        ok = p->plain != NULL;
+    }
+    p->jit = ok && has_jit(p->code) && (!p->plain || has_jit(p->plain));
+    free(full.p);
+    free(plain.p);
     return ok;
 }
 
@@ -293,6 +369,7 @@ bool tok_pattern_literal(tok_pattern *p, const char *s, size_t n, err *e) {
 void tok_pattern_free(tok_pattern *p) {
     free(p->literal);
     pcre2_code_free(p->code);
+    pcre2_code_free(p->plain);
     *p = (tok_pattern){0};
 }
 
@@ -321,27 +398,48 @@ void tok_finder_free(tok_finder *f) {
     *f = (tok_finder){0};
 }
 
-static bool search(const tok_pattern *p, tok_finder *f, const char *s, size_t n, size_t from,
+// memchr and a look: most literals are one character long, and matches are dense.
+static bool search_literal(const tok_pattern *p, const char *s, size_t n, size_t from,
+                           size_t *start) {
+    while (p->literal_n && from < n && n - from >= p->literal_n) {
+        const char *hit = memchr(s + from, p->literal[0], n - from - p->literal_n + 1);
+        if (!hit)
+            break;
+        *start = (size_t)(hit - s);
+        if (!memcmp(hit, p->literal, p->literal_n))
+            return true;
+        from = *start + 1;
+    }
+    return false;
+}
+
+// Every character that newer Unicode versions added lies above U+0800.
+static bool below_u0800(const char *s, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] >= 0xE0)
+            return false;
+    return true;
+}
+
+static bool search(const tok_pattern *p, tok_finder *f, const tok_find *it, const char *s, size_t n,
                    size_t *start, size_t *end, bool *found, err *e) {
+    size_t from = it->next;
+    const pcre2_code *code = it->plain ? p->plain : p->code;
     *found = false;
     if (p->literal) {
-        char *hit =
-            from <= n && p->literal_n ? memmem(s + from, n - from, p->literal, p->literal_n) : NULL;
-        if (hit) {
-            *found = true;
-            *start = (size_t)(hit - s);
+        *found = search_literal(p, s, n, from, start);
+        if (*found)
             *end = *start + p->literal_n;
-        }
         return true;
     }
     if (!f->data && !finder_open(f, e))
         return false;
-    int rc = p->jit ? pcre2_jit_match(p->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, f->data,
+    int rc = p->jit ? pcre2_jit_match(code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, f->data,
                                       f->context)
                     : PCRE2_ERROR_JIT_STACKLIMIT;
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(p->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                         f->data, f->context);
+        rc = pcre2_match(code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, f->data,
+                         f->context);
     if (rc == PCRE2_ERROR_NOMATCH)
         return true;
     if (rc < 0) {
@@ -361,8 +459,12 @@ static bool search(const tok_pattern *p, tok_finder *f, const char *s, size_t n,
 bool tok_pattern_next(const tok_pattern *p, tok_finder *f, tok_find *it, const char *s, size_t n,
                       size_t *start, size_t *end, bool *found, err *e) {
     *found = false;
+    if (!it->begun) {
+        it->begun = true;
+        it->plain = p->plain && below_u0800(s, n);
+    }
     while (!it->done && it->next <= n) {
-        if (!search(p, f, s, n, it->next, start, end, found, e))
+        if (!search(p, f, it, s, n, start, end, found, e))
             return false;
         if (!*found)
             break;

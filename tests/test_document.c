@@ -16,14 +16,18 @@
 #include <cmocka.h>
 
 // A tokenizer for these tests alone: the ids are the bytes, and it counts how often it is called.
-// The true one has tests of its own.
+// The true one has tests of its own. The linker puts these two in its place (Makefile).
 struct tokenizer {
     int calls;
 };
 static tokenizer bytes;
 
-bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special, ids *out,
-                      err *e) {
+bool __wrap_tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
+                             ids *out, err *e);
+bool __wrap_tokenizer_adds_special(const tokenizer *t, char *buf, size_t size);
+
+bool __wrap_tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
+                             ids *out, err *e) {
     ((tokenizer *)(uintptr_t)t)->calls++;
     if (!mem_grow((void **)&out->v, &out->cap, out->n + n + 1, sizeof *out->v, "ids", e))
         return false;
@@ -34,15 +38,10 @@ bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_s
     return true;
 }
 
-bool tokenizer_adds_special(const tokenizer *t, char *buf, size_t size) {
+bool __wrap_tokenizer_adds_special(const tokenizer *t, char *buf, size_t size) {
     (void)t;
     snprintf(buf, size, "<s> (1) in front");
     return true;
-}
-
-void ids_free(ids *x) {
-    free(x->v);
-    memset(x, 0, sizeof *x);
 }
 
 static const document_options PLAIN = {.tokenizer = &bytes};

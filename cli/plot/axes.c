@@ -249,6 +249,7 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
         a->n = 0;
         linear_ticks(a, spec, want, ascii, &factor);
     }
+    a->power = factor;
     char unit[AXES_TITLE / 2 - 8], power[32];
     const char *u = spec->unit ? spec->unit : "";
     if (factor) {

@@ -18,6 +18,7 @@ typedef struct axes {
     bool empty;    // nothing to show: no finite (log: positive) value; lo, hi are made up
     axes_tick tick[AXES_MAX_TICKS];
     int n;
+    int power;              // labels are values / 10^power, said in the title
     char title[AXES_TITLE]; // "position (tokens, 1k = 1024)", escaped for display
 } axes;
 

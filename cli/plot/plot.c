@@ -57,7 +57,7 @@ static bool page(const figures *f, const plot_options *o, double *w, double *h, 
     double height =
         isnan(o->height) ? tall * rows + (has_heading(o) ? HEADING / 72.0 : 0) : o->height;
     if (!(o->dpi >= 10 && o->dpi <= 2400))
-        return err_set(e, ERR_USAGE, "%g dots per inch: 10 to 2400 are possible", o->dpi);
+        return err_set(e, ERR_USAGE, "%.0f dots per inch: 10 to 2400 are possible", o->dpi);
     *w = round(width * o->dpi);
     *h = round(height * o->dpi);
     return canvas_size_ok(*w, *h, e);

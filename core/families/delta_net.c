@@ -4,7 +4,7 @@
 //
 // q, k: linear -> short conv -> SiLU (or relu, elu + 1, none) -> L2 (or sum) norm; v: linear ->
 // short conv -> SiLU; beta = sigmoid(b) or, with allow_neg_eigval, 2 sigmoid(b) (fault B22).
-// use_output_norm is ignored, as in FLA: the norm is always there.
+// use_beta false: beta is 1, or 2 with allow_neg_eigval. use_output_norm is ignored, as in FLA: the norm is always there.
 #include "core/families/fla.h"
 #include "core/forward.h"
 #include "core/mem.h"
@@ -19,6 +19,7 @@ typedef struct delta_net {
     fla_heads h;
     activation qk_act;
     head_norm qk_norm;
+    bool beta_two; // use_beta false with allow_neg_eigval: 2 everywhere, no b_proj
 } delta_net;
 
 static void delta_net_free(module *base, backend *be) {
@@ -30,6 +31,13 @@ static void delta_net_run(module *base, fwd *f, mat x, mat y) {
     delta_net *d = (delta_net *)base;
     steps s;
     fla_heads_steps(&d->h, base, f, x, d->qk_act, &s);
+    if (d->beta_two) {
+        s.beta = fwd_tmp(f, x.rows, s.s.H);
+        if (mat_none(s.beta))
+            return;
+        f->be->op->zero(f->be, s.beta);
+        f->be->op->activate(f->be, s.beta, ACT_SIGMOID, 4); // 4 sigmoid(0)
+    }
     if (f->be->fail.code != ERR_NONE)
         return;
     f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, 1e-6);
@@ -101,6 +109,9 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
         delta_net_free(&d->base, b->be);
         return NULL;
     }
+    d->beta_two = !beta && neg;
+    if (d->beta_two)
+        d->base.heads.beta_max = 2;
     return &d->base;
 }
 

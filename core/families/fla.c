@@ -53,7 +53,8 @@ static bool layer_listed(const config *attn, int L, bool *listed, err *e) {
 }
 
 static module *hybrid_attention(builder *b, const config *attn, const char *prefix, err *e) {
-    attention_spec s = {.norm_eps = b->m->info.norm_eps};
+    // FLA makes the norms of q and k without naming an eps: its default, whatever norm_eps says.
+    attention_spec s = {.norm_eps = 1e-5};
     if (!config_int(attn, "num_heads", 1, 65536, &s.heads, e) ||
         !config_int_or(attn, "num_kv_heads", 1, 65536, s.heads, &s.kv_heads, e) ||
         !config_int_or(attn, "window_size", 1, INT64_MAX / 4, 0, &s.window, e) ||
@@ -90,6 +91,7 @@ static bool pre_norm(builder *b, int L, const char *today, const char *old, mat 
     return build_weight(b, out, 1, D, name, e);
 }
 
+// The norm belongs to the layer once build_branch has taken it, and to this function until then.
 static bool build_layer(builder *b, int L, fla_mixer mixer, const config *attn,
                         int64_t intermediate, activation act, err *e) {
     char prefix[256];
@@ -99,16 +101,22 @@ static bool build_layer(builder *b, int L, fla_mixer mixer, const config *attn,
     if (attn && !layer_listed(attn, L, &softmax, e))
         return false;
     if (!pre_norm(b, L, "attn_norm", "attn.norm", &norm, e))
-        return false;
+        goto fail;
     snprintf(prefix, sizeof prefix, "model.layers.%d.attn", L);
     body = softmax ? hybrid_attention(b, attn, prefix, e) : mixer(b, prefix, e);
     if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
-        return false;
+        goto fail;
     if (!pre_norm(b, L, "mlp_norm", "mlp.norm", &norm, e))
-        return false;
+        goto fail;
     snprintf(prefix, sizeof prefix, "model.layers.%d.mlp", L);
     body = mlp_new(b, prefix, intermediate, act, e);
-    return body && build_branch(b, L, norm, MAT_NONE, 1, body, e);
+    if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
+        goto fail;
+    return true;
+fail:
+    if (b->be)
+        b->be->op->free(b->be, norm);
+    return false;
 }
 
 // Four cases of tie flag and lm_head (fault B11): what the flag says must be what the file holds.

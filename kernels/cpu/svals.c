@@ -2,9 +2,10 @@
 
 #include "core/mem.h"
 #include "kernels/cpu/svals_lanes.h"
+#include "core/backend.h"
 
+#include <float.h>
 #include <lapacke.h>
-#include <limits.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -27,8 +28,8 @@ typedef struct norm {
     bool finite, zero;
 } norm;
 
-// The exponent field of the largest |entry| from the bit patterns: integers compare like the
-// magnitudes do, and NaN and Inf come out above every number.
+// The largest |entry| from the bit patterns: as integers they compare like the magnitudes do, and
+// NaN and Inf come out above every number.
 static norm norm_f32(const float *a, size_t size) {
     uint32_t top = 0;
     for (size_t i = 0; i < size; i++) {
@@ -164,7 +165,8 @@ static bool dense_values(const job *j, int64_t index, dense *x, err *e) {
     return true;
 }
 
-static bool run_dense(const job *j, err *e) {
+// All states, or those marked in `only`.
+static bool run_dense(const job *j, const unsigned char *only, err *e) {
     int threads = omp_get_max_threads();
     if (threads > j->count)
         threads = (int)j->count;
@@ -176,6 +178,8 @@ static bool run_dense(const job *j, err *e) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
         for (int64_t i = 0; i < j->count; i++) {
             err mine = {0};
+            if (only && !only[i])
+                continue;
             if (!dense_values(j, i, &x[omp_get_thread_num()], &mine)) {
 #pragma omp critical(svals_failure)
                 ok = err_set(e, mine.code, "%s", mine.text);
@@ -196,9 +200,9 @@ typedef struct lanes {
 } lanes;
 
 static bool lanes_new(lanes *x, const job *j, int groups, err *e) {
-    size_t n = (size_t)j->n, wide = (n + PANEL - 1) / PANEL * PANEL, width = (size_t)groups;
+    size_t n = (size_t)j->n, width = (size_t)groups;
     *x = (lanes){0};
-    x->X = mem_aligned(wide * CHUNK, sizeof(vec), "a block of states", e);
+    x->X = mem_aligned((n + SPARE) * CHUNK, sizeof(vec), "a block of states", e);
     x->A = mem_aligned(n * (n + 1) / 2, sizeof(vec), "Gram matrices", e);
     x->work = mem_aligned(4 * n, sizeof(vec), "reflectors", e);
     x->d = mem_aligned(n * width, sizeof(vec), "tridiagonal matrices", e);
@@ -216,44 +220,55 @@ static void lanes_free(lanes *x) {
     free(x->lambda);
 }
 
-// Entries of one matrix into its lane: `rows` slices of the longer side from `first` on. The
-// shorter side runs along the columns of X, so that X^T X has size n.
-static inline __attribute__((always_inline)) void load_lane(double *X, const job *j, bool wide,
-                                                            int64_t index, int first, int rows,
-                                                            int lane, norm scale) {
-    size_t at = (size_t)index * (size_t)j->K * (size_t)j->V;
-    const float *f = wide ? NULL : (const float *)j->a + at;
-    const double *d = wide ? (const double *)j->a + at : NULL;
-    bool by_rows = j->V <= j->K;
-    size_t V = (size_t)j->V;
+// Entries first .. first + rows - 1 of the longer side of LANES matrices, side by side. The shorter
+// side runs along the columns of X, so that X^T X has size n. Compiled once per type and layout.
+INLINE void load(vec *X, const job *j, const norm *scale, const size_t *at, int first, int rows,
+                 bool wide, bool along) {
+    vec down, down2;
+    const float *f[LANES];
+    const double *d[LANES];
+    // Entry s of column i: rows of the matrix are columns of X (`along`), or rows of X.
+    size_t row = (size_t)j->V, step_s = along ? 1 : row, step_i = along ? row : 1;
+    for (int l = 0; l < LANES; l++) {
+        size_t from = at[l] + (size_t)first * step_s;
+        f[l] = wide ? NULL : (const float *)j->a + from;
+        d[l] = wide ? (const double *)j->a + from : NULL;
+        down[l] = scale[l].down;
+        down2[l] = scale[l].down2;
+    }
     for (int i = 0; i < j->n; i++) {
-        double *x = X + lanes_x(i, 0) * LANES + (size_t)lane;
+        vec *x = X + (size_t)i * CHUNK;
         for (int s = 0; s < rows; s++) {
-            size_t from =
-                by_rows ? (size_t)(first + s) * V + (size_t)i : (size_t)i * V + (size_t)(first + s);
-            double v = wide ? d[from] : (double)f[from];
-            x[(size_t)s * PANEL * LANES] = wide ? v * scale.down * scale.down2 : v * scale.down;
+            size_t k = (size_t)i * step_i + (size_t)s * step_s;
+            vec t;
+            for (int l = 0; l < LANES; l++)
+                t[l] = wide ? d[l][k] : (double)f[l][k];
+            x[s] = wide ? t * down * down2 : t * down;
         }
     }
 }
 
-// Gram matrices of LANES states from `first` on (fewer at the end: empty lanes stay zero) and
-// their tridiagonal forms, into column `group` of the group's d and e2.
+// Gram matrices of LANES states from `first` on, and their tridiagonal forms into column `group` of
+// the group's d and e2.
 static void reduce_lanes(const job *j, lanes *x, int64_t first, const norm *scale, int group,
                          int groups, double *trace) {
     int side = j->K > j->V ? j->K : j->V, n = j->n;
+    size_t at[LANES], size = (size_t)j->K * (size_t)j->V;
+    // Lanes beyond the last state repeat it.
+    for (int l = 0; l < LANES; l++)
+        at[l] = (size_t)(first + l < j->count ? first + l : j->count - 1) * size;
     memset(x->A, 0, (size_t)n * ((size_t)n + 1) / 2 * sizeof *x->A);
     for (int s = 0; s < side; s += CHUNK) {
         int rows = side - s < CHUNK ? side - s : CHUNK;
-        for (int l = 0; l < LANES; l++) {
-            // An unused lane holds what an earlier block left there: finite, and never read back.
-            if (first + l >= j->count || !scale[l].finite)
-                continue;
-            if (j->wide)
-                load_lane((double *)x->X, j, true, first + l, s, rows, l, scale[l]);
-            else
-                load_lane((double *)x->X, j, false, first + l, s, rows, l, scale[l]);
-        }
+        bool along = j->K <= j->V;
+        if (j->wide && along)
+            load(x->X, j, scale, at, s, rows, true, true);
+        else if (j->wide)
+            load(x->X, j, scale, at, s, rows, true, false);
+        else if (along)
+            load(x->X, j, scale, at, s, rows, false, true);
+        else
+            load(x->X, j, scale, at, s, rows, false, false);
         lanes_gram(x->X, rows, n, x->A);
     }
     vec sum = {0};
@@ -263,46 +278,53 @@ static void reduce_lanes(const job *j, lanes *x, int64_t first, const norm *scal
     lanes_tridiagonalise(x->A, n, x->work, x->d + group, x->e2 + group, (size_t)groups);
 }
 
-// States first .. first + groups LANES - 1. Those whose eigenvalues do not converge are reported
-// in `lost` and left to dgesdd.
-static void lanes_values(const job *j, lanes *x, int64_t first, int groups, bool *lost) {
+// An eigenvalue of the Gram is off by up to EDGE eps lambda_1 (measured: 1). A singular value that
+// close to SVALS_CUT sigma_1 might fall on the wrong side of the cut and move the effective rank by
+// 2e-6; such states are few (below one in ten where values fall by half from one to the next).
+#define EDGE 3
+
+static bool near_cut(const double *s, int n) {
+    double cut = SVALS_CUT * SVALS_CUT, room = EDGE * DBL_EPSILON;
+    double low = sqrt(cut - room) * s[0], high = sqrt(cut + room) * s[0];
+    int i = n - 1;
+    while (i > 0 && s[i] < low)
+        i--;
+    return i > 0 && s[i] <= high;
+}
+
+// States first .. first + groups LANES - 1. Those that are better left to dgesdd are marked in
+// `again`: near the cut, or not converged (never seen to happen).
+static void lanes_values(const job *j, lanes *x, int64_t first, int groups, unsigned char *again) {
     norm scale[GROUP * LANES];
     double trace[GROUP * LANES] = {0};
     if (j->count - first < (int64_t)groups * LANES)
         groups = (int)((j->count - first + LANES - 1) / LANES);
     int lanes = groups * LANES, n = j->n;
-    for (int l = 0; l < lanes; l++) {
-        scale[l] = (norm){1, 1, 0, true, true};
-        if (first + l < j->count)
-            scale[l] = norm_of(j, first + l);
-    }
+    for (int l = 0; l < lanes; l++)
+        scale[l] = first + l < j->count ? norm_of(j, first + l) : scale[l - 1];
     for (int g = 0; g < groups; g++)
         reduce_lanes(j, x, first + g * LANES, scale + g * LANES, g, groups, trace + g * LANES);
-    lanes_eigenvalues(x->d, x->e2, n, groups, trace, x->lambda);
+    lanes_eigenvalues(x->d, x->e2, n, groups, x->lambda);
     for (int l = 0; l < lanes && first + l < j->count; l++) {
         if (!scale[l].finite || scale[l].zero) {
             fill_result(j, first + l, scale[l].finite ? 0 : NAN);
             continue;
         }
         double *s = j->sv + (first + l) * n;
+        bool lost = false;
         for (int i = 0; i < n; i++) {
             double v = x->lambda[i * lanes + l];
-            if (isnan(v))
-                *lost = true;
+            lost = lost || isnan(v);
             // Rounding leaves the zero eigenvalues of a rank-deficient Gram at +-eps lambda_1.
-            s[i] = isnan(v) ? v : ldexp(v > 0 ? sqrt(v) : 0, scale[l].exponent);
+            s[i] = v > 0 ? sqrt(v) : 0;
         }
         sort(s, n);
+        again[first + l] = lost || near_cut(s, n);
+        for (int i = 0; i < n; i++)
+            s[i] = ldexp(s[i], scale[l].exponent);
         if (j->fro)
             j->fro[first + l] = ldexp(sqrt(trace[l]), scale[l].exponent);
     }
-}
-
-static bool has_nan(const double *s, int n) {
-    for (int i = 0; i < n; i++)
-        if (isnan(s[i]))
-            return true;
-    return false;
 }
 
 static bool run_lanes(const job *j, err *e) {
@@ -313,28 +335,22 @@ static bool run_lanes(const job *j, err *e) {
     int64_t step = (int64_t)groups * LANES, blocks = (j->count + step - 1) / step;
     if (threads > blocks)
         threads = (int)blocks;
-    bool lost = false;
+    unsigned char *again = mem_zalloc((size_t)j->count, 1, "marks of states", e);
     lanes *x = mem_zalloc((size_t)threads, sizeof *x, "workspaces", e);
-    bool ok = x != NULL;
+    bool ok = x && again;
     for (int t = 0; ok && t < threads; t++)
         ok = lanes_new(&x[t], j, groups, e);
     if (ok) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(|| : lost)
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
         for (int64_t b = 0; b < blocks; b++)
-            lanes_values(j, &x[omp_get_thread_num()], b * step, groups, &lost);
+            lanes_values(j, &x[omp_get_thread_num()], b * step, groups, again);
     }
     for (int t = 0; x && t < threads; t++)
         lanes_free(&x[t]);
     free(x);
-    // Never seen to happen; then the slow method answers.
-    if (ok && lost) {
-        dense one;
-        ok = dense_new(&one, j, e);
-        for (int64_t i = 0; ok && i < j->count; i++)
-            if (has_nan(j->sv + i * j->n, j->n))
-                ok = dense_values(j, i, &one, e);
-        dense_free(&one);
-    }
+    if (ok && memchr(again, 1, (size_t)j->count))
+        ok = run_dense(j, again, e);
+    free(again);
     return ok;
 }
 
@@ -344,7 +360,7 @@ static bool run(svals_method m, const job *j, err *e) {
                        (long long)j->count, j->K, j->V);
     if (j->count == 0)
         return true;
-    return m == SVALS_EXACT ? run_dense(j, e) : run_lanes(j, e);
+    return m == SVALS_EXACT ? run_dense(j, NULL, e) : run_lanes(j, e);
 }
 
 bool svals_f32(svals_method m, const float *a, int64_t count, int K, int V, double *sv, double *fro,

@@ -1,32 +1,55 @@
 #include "kernels/cpu/svals_lanes.h"
 
-// -std=c11 forbids contraction across statements; here a*b+c may be one instruction, and nothing
-// below relies on the rounding of the product.
+// -std=c11 keeps gcc from forming fused multiply-adds; here they are half the speed, and nothing
+// below relies on the rounding of a product.
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("fp-contract=fast")
+#endif
 
-// A tile of PANEL x 2 entries of the Gram, rows i0.., columns j0, j0 + 1.
-INLINE void gram_tile(const vec *restrict xi, const vec *restrict xj, int rows, vec acc[PANEL][2]) {
-    vec t[PANEL][2] = {0};
-    for (int s = 0; s < rows; s++)
-        for (int c = 0; c < 2; c++)
-            for (int r = 0; r < PANEL; r++)
-                t[r][c] += xi[s * PANEL + r] * xj[s * PANEL + c];
-    for (int r = 0; r < PANEL; r++)
-        for (int c = 0; c < 2; c++)
-            acc[r][c] = t[r][c];
+// Asks for a value to stay in a register: left alone, gcc folds the load into each use, and then
+// loads, not multiplications, set the pace.
+#if defined(__x86_64__)
+#define KEEP(x) __asm__("" : "+v"(x))
+#else
+#define KEEP(x) ((void)0)
+#endif
+
+// Entries (i0 .. i0+3, j0 .. j0+2): twelve sums keep both multipliers busy, and fit the registers.
+INLINE void gram_tile(const vec *restrict xi, const vec *restrict xj, int rows, vec sum[4][3]) {
+    vec t[4][3] = {0};
+    for (int s = 0; s < rows; s++) {
+        vec b[3];
+        for (int c = 0; c < 3; c++) {
+            b[c] = xj[c * CHUNK + s];
+            KEEP(b[c]);
+        }
+        for (int r = 0; r < 4; r++) {
+            vec a = xi[r * CHUNK + s];
+            KEEP(a);
+            for (int c = 0; c < 3; c++)
+                t[r][c] += a * b[c];
+        }
+    }
+    for (int r = 0; r < 4; r++)
+        for (int c = 0; c < 3; c++)
+            sum[r][c] = t[r][c];
 }
 
 void lanes_gram(const vec *X, int rows, int n, vec *A) {
-    for (int i0 = 0; i0 < n; i0 += PANEL) {
-        for (int j0 = 0; j0 < i0 + PANEL && j0 < n; j0 += 2) {
-            vec acc[PANEL][2];
-            gram_tile(X + lanes_x(i0, 0), X + lanes_x(j0, 0), rows, acc);
-            for (int j = j0; j < j0 + 2 && j < n; j++)
-                for (int i = i0 > j ? i0 : j; i < i0 + PANEL && i < n; i++)
-                    A[lanes_column(n, j) + (size_t)i] += acc[i - i0][j - j0];
+    for (int j0 = 0; j0 < n; j0 += 3) {
+        for (int i0 = j0; i0 < n; i0 += 4) {
+            vec sum[4][3];
+            gram_tile(X + (size_t)i0 * CHUNK, X + (size_t)j0 * CHUNK, rows, sum);
+            for (int j = j0; j < j0 + 3 && j < n; j++)
+                for (int i = i0 > j ? i0 : j; i < i0 + 4 && i < n; i++)
+                    A[lanes_column(n, j) + (size_t)i] += sum[i - i0][j - j0];
         }
     }
 }
+
+// Columns of the trailing matrix taken together: three leave their factors and sums in 16 registers
+// (measured at 64 x 64 with AVX2: 2 and 3 alike, 4 slower).
+enum { WIDE = 3 };
 
 // The vectors of one step, indexed by matrix row. (v, w) is the rank-2 update A -= v w^T + w v^T
 // that the previous step owes; u is this step's reflector, y receives A u.
@@ -34,32 +57,42 @@ typedef struct step {
     vec *v, *w, *u, *y;
 } step;
 
-// Columns j and j + 1: pays the owed update and multiplies by u in the same pass, so that the
-// trailing matrix is read and written once per step.
-INLINE void two_columns(vec *restrict a, vec *restrict b, const step *x, int j, int n) {
+// Columns j .. j + M - 1 of the trailing matrix: pays the owed update and multiplies by u in the
+// same pass, so that the matrix is read and written once per step.
+INLINE void columns(vec *A, const step *x, int j, int n, int M) {
     const vec *restrict v = x->v, *restrict w = x->w, *restrict u = x->u;
-    vec *restrict y = x->y;
-    vec vj = v[j], wj = w[j], uj = u[j], vk = v[j + 1], wk = w[j + 1], uk = u[j + 1];
-    vec diag = a[j] - 2 * vj * wj;
-    vec below = a[j + 1] - vk * wj - wk * vj;
-    vec next = b[j + 1] - 2 * vk * wk;
-    a[j] = diag;
-    a[j + 1] = below;
-    b[j + 1] = next;
-    vec yj = diag * uj + below * uk;
-    vec yk = next * uk + below * uj;
-    for (int i = j + 2; i < n; i++) {
-        vec vi = v[i], wi = w[i], ui = u[i];
-        vec ai = a[i] - vi * wj - wi * vj;
-        vec bi = b[i] - vi * wk - wi * vk;
-        a[i] = ai;
-        b[i] = bi;
-        yj += ai * ui;
-        yk += bi * ui;
-        y[i] += ai * uj + bi * uk;
+    vec *restrict y = x->y, *restrict a[WIDE];
+    vec vj[WIDE], wj[WIDE], uj[WIDE], yj[WIDE];
+    for (int c = 0; c < M; c++) {
+        a[c] = A + lanes_column(n, j + c);
+        vj[c] = v[j + c];
+        wj[c] = w[j + c];
+        uj[c] = u[j + c];
+        yj[c] = (vec){0};
     }
-    y[j] += yj;
-    y[j + 1] += yk;
+    for (int c = 0; c < M; c++) {
+        for (int r = c; r < M; r++) {
+            vec t = a[c][j + r] - vj[r] * wj[c];
+            t -= wj[r] * vj[c];
+            a[c][j + r] = t;
+            yj[r] += t * uj[c];
+            if (r > c)
+                yj[c] += t * uj[r];
+        }
+    }
+    for (int i = j + M; i < n; i++) {
+        vec vi = v[i], wi = w[i], ui = u[i], yi = y[i];
+        for (int c = 0; c < M; c++) {
+            vec t = a[c][i] - vi * wj[c];
+            t -= wi * vj[c];
+            a[c][i] = t;
+            yj[c] += t * ui;
+            yi += t * uj[c];
+        }
+        y[i] = yi;
+    }
+    for (int c = 0; c < M; c++)
+        y[j + c] += yj[c];
 }
 
 void lanes_tridiagonalise(vec *A, int n, vec *work, vec *d, vec *e2, size_t stride) {
@@ -94,13 +127,10 @@ void lanes_tridiagonalise(vec *A, int n, vec *work, vec *d, vec *e2, size_t stri
         }
 
         int j = k + 1;
-        for (; j + 1 < n; j += 2)
-            two_columns(A + lanes_column(n, j), A + lanes_column(n, j + 1), &x, j, n);
-        if (j < n) {
-            vec *last = A + lanes_column(n, j) + j;
-            *last -= 2 * x.v[j] * x.w[j];
-            x.y[j] += *last * x.u[j];
-        }
+        for (; j + WIDE <= n; j += WIDE)
+            columns(A, &x, j, n, WIDE);
+        for (; j < n; j++)
+            columns(A, &x, j, n, 1);
 
         // q = tau y - (tau^2 (u.y) / 2) u, then H A H = A - u q^T - q u^T.
         vec uy = {0};

@@ -40,14 +40,12 @@ INLINE vec root(vec x) {
 
 // Tridiagonals are diagonalised GROUP vectors at a time: the recurrence is one long chain of
 // divisions, and only independent chains hide their latency.
-enum { GROUP = 4, PANEL = 4, CHUNK = 64 };
+enum { GROUP = 4 };
 
-// Rows of the input enter in panels of PANEL columns: X[(i / PANEL * CHUNK + s) * PANEL +
-// i % PANEL] is column i of row s < rows <= CHUNK. Columns n.. up to the next multiple of PANEL
-// must hold anything finite.
-static inline size_t lanes_x(int i, int s) {
-    return ((size_t)(i / PANEL) * CHUNK + (size_t)s) * PANEL + (size_t)(i % PANEL);
-}
+// The input enters as X[i * CHUNK + s]: entry s < CHUNK of column i. SPARE columns beyond the last
+// are read, and must hold something finite. CHUNK is not a power of two, or neighbouring columns
+// would compete for the same cache sets.
+enum { CHUNK = 66, SPARE = 3 };
 
 // The lower triangle, column by column: column j starts at its diagonal element.
 // A[lanes_column(n, j) + i] is element (i, j), i >= j.
@@ -64,9 +62,8 @@ void lanes_gram(const vec *X, int rows, int n, vec *A);
 void lanes_tridiagonalise(vec *A, int n, vec *work, vec *d, vec *e2, size_t stride);
 
 // Eigenvalues of `groups` <= GROUP vectors of tridiagonals, d and e2 [n][groups] vectors, both
-// destroyed; lambda [n][groups * LANES] in no order. A matrix that does not converge gives NaN.
-// scale: [groups * LANES] traces (upper bounds of the eigenvalues): off-diagonals below rounding
-// of scale are dropped.
-void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, const double *scale, double *lambda);
+// destroyed; lambda [n][groups * LANES] in no order. Entries near 1; errors of rounding times
+// lambda_1. A matrix that is not finite or does not converge gives NaN.
+void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, double *lambda);
 
 #endif

@@ -6,9 +6,9 @@
 // No contraction here: the versions for 1 to GROUP vectors must round alike, or a value would
 // depend on how many states were asked for (-std=c11 leaves contraction off).
 
-// Keeps r = p + e2 above zero where a block has split off and its shift hits a diagonal entry; far
-// too small to change anything else.
-#define TINY 1e-290
+// Added to each squared off-diagonal: entries are of order 1 (svals.c scales), so 1e-35 more in an
+// off-diagonal is far below rounding, and no quotient below can over- or underflow.
+#define TINY 1e-70
 
 // Where one sweep stands: the rotation and the last diagonal entry, for each vector of the group.
 typedef struct chain {
@@ -22,9 +22,14 @@ typedef struct chain {
 INLINE void advance(chain *x, vec *restrict d, vec *restrict e2, int i, int G, bool edge) {
     for (int g = 0; g < G; g++) {
         vec bb = e2[i * G + g] + TINY, alpha = d[i * G + g];
-        vec r = x->p[g] + bb, inv = 1 / r, was = x->c[g], gam = x->gamma[g];
-        vec off = x->s[g] * r, end_off = x->s[g] * x->p[g];
-        vec c = x->p[g] * inv, s = bb * inv;
+        vec p = x->p[g], r = p + bb, was = x->c[g], gam = x->gamma[g];
+        vec off = x->s[g] * r, end_off = x->s[g] * p;
+        // c = p / r, s = e2 / r and 1 / c = r / p from the one division 1 / (p r). Where p has
+        // vanished (gamma has, then) the limits are c = 0, s = 1.
+        ivec safe = p > TINY * TINY;
+        vec inv = 1 / pick(safe, p * r, splat(1));
+        vec c = pick(safe, p * p * inv, (vec){0});
+        vec s = pick(safe, bb * (p * inv), splat(1));
         vec gamma = c * (alpha - x->shift[g]) - s * gam;
         vec diag = gam + (alpha - gamma), end_diag = gam + x->shift[g];
         if (edge) {
@@ -35,9 +40,7 @@ INLINE void advance(chain *x, vec *restrict d, vec *restrict e2, int i, int G, b
         e2[(i + 1) * G + g] = off;
         d[(i + 1) * G + g] = diag;
         // p = gamma^2 / c, and its limit where gamma and c vanish together.
-        ivec safe = c > 1e-150;
-        vec over = gamma * gamma / pick(safe, c, splat(1));
-        x->p[g] = pick(safe, over, was * bb);
+        x->p[g] = pick(safe, gamma * gamma * (r * (r * inv)), was * bb);
         x->c[g] = c;
         x->s[g] = s;
         x->gamma[g] = gamma;
@@ -63,16 +66,27 @@ INLINE void sweep(chain *x, vec *restrict d, vec *restrict e2, int n, int hi, in
     }
 }
 
-INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, const double *scale,
-                        double *lambda) {
+INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, double *lambda) {
     chain x;
     int lanes = G * LANES, at[GROUP * LANES];
     double *D = (double *)d, *E = (double *)e2, drop[GROUP * LANES];
     for (int l = 0; l < lanes; l++) {
-        at[l] = 0;
-        double t = scale[l] * (DBL_EPSILON / 8);
+        // lambda_1 <= max d + 2 max e <= 2 lambda_1.
+        double top = 0, top2 = 0, sum = 0;
+        for (int i = 0; i < n; i++) {
+            double di = D[i * lanes + l], ei = i < n - 1 ? E[i * lanes + l] : 0;
+            top = di > top ? di : top;
+            top2 = ei > top2 ? ei : top2;
+            sum += di + ei;
+        }
+        double t = (top + 2 * sqrt(top2)) * (DBL_EPSILON / 8);
         drop[l] = t * t;
+        // A matrix with a NaN would never converge; it is done before it starts.
+        at[l] = isfinite(sum) ? 0 : n;
     }
+    for (int l = 0; l < lanes; l++)
+        for (int i = 0; i < at[l]; i++)
+            lambda[(size_t)i * (size_t)lanes + (size_t)l] = NAN;
     // About 1.7 sweeps per eigenvalue is usual; LAPACK gives up after 30.
     for (int64_t left = 30 * (int64_t)n; left > 0; left--) {
         int lo = n, hi = 0;
@@ -113,20 +127,20 @@ INLINE void eigenvalues(vec *restrict d, vec *restrict e2, int n, int G, const d
             lambda[(size_t)i * (size_t)lanes + (size_t)l] = NAN;
 }
 
-void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, const double *scale, double *lambda) {
+void lanes_eigenvalues(vec *d, vec *e2, int n, int groups, double *lambda) {
     // A constant count lets the compiler unroll the vectors of a step into independent chains.
     switch (groups) {
     case 1:
-        eigenvalues(d, e2, n, 1, scale, lambda);
+        eigenvalues(d, e2, n, 1, lambda);
         break;
     case 2:
-        eigenvalues(d, e2, n, 2, scale, lambda);
+        eigenvalues(d, e2, n, 2, lambda);
         break;
     case 3:
-        eigenvalues(d, e2, n, 3, scale, lambda);
+        eigenvalues(d, e2, n, 3, lambda);
         break;
     default:
-        eigenvalues(d, e2, n, GROUP, scale, lambda);
+        eigenvalues(d, e2, n, GROUP, lambda);
         break;
     }
 }

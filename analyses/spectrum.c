@@ -1,0 +1,370 @@
+#include "analyses/spectrum.h"
+
+#include "analyses/spectrum_tokens.h"
+#include "analyses/tape.h"
+#include "core/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double spectrum_strength_limit(precision p) {
+    // |k|^2 of a key rounded to p carries about two units in the last place.
+    return 2 * (1 + (p == PRECISION_F64 ? 1e-12 : p == PRECISION_BF16 ? 2e-2 : 1e-5));
+}
+
+double spectrum_norm_limit(precision p) {
+    return 1 + (p == PRECISION_F64 ? 1e-6 : p == PRECISION_BF16 ? 1e-1 : 1e-3);
+}
+
+bool spectrum_window_tells(const head_shape *s, int64_t W) {
+    bool ungated = s->decay == DECAY_NONE && s->erase != ERASE_NONE;
+    return !ungated || W >= s->K || W * s->n_h >= s->K;
+}
+
+// One pass -----------------------------------------------------------------------------------------
+
+typedef struct pass {
+    const spectrum_options *o;
+    spectrum_result *r;
+    tape **tape; // [n_layers] of the result
+    int *place;  // [layers of the model]: index into the result, -1
+    fwd *f;
+    int64_t row;
+    // Progress over all rows.
+    progress_fn progress;
+    void *progress_ctx;
+} pass;
+
+// One independent piece of work, safe to run beside any other.
+typedef struct job {
+    enum { JOB_WINDOW, JOB_TOKENS, JOB_LYAPUNOV } kind;
+    int head;
+    int window; // JOB_WINDOW
+    int64_t sample, last;
+    int64_t first, n; // JOB_LYAPUNOV: tokens on the tape
+} job;
+
+static transitions last_tokens(transitions x, int64_t n) {
+    int64_t skip = x.T - n, g = x.decay == TDECAY_CHANNEL ? x.K : 1;
+    x.T = n;
+    x.k = x.k ? x.k + skip * x.n_h * x.K : NULL;
+    x.beta = x.beta ? x.beta + skip * x.n_h : NULL;
+    x.a = x.a ? x.a + skip * x.K : NULL;
+    x.b = x.b ? x.b + skip * x.K : NULL;
+    x.g = x.g ? x.g + skip * g : NULL;
+    return x;
+}
+
+static bool add_ledger(pass *p, spectrum_head *h, const transitions *x, int64_t t0, backend *be,
+                       err *e) {
+    double *all = mem_alloc((size_t)x->T, sizeof *all, "a ledger", e);
+    if (!all)
+        return false;
+    be->op->ledger(be, x, all);
+    for (int64_t t = 0; t < x->T; t++) {
+        int64_t at = (t0 + t) * p->r->points / p->r->T;
+        if (h->ledger)
+            h->ledger[p->row * p->r->T + t0 + t] = all[t];
+        if (isfinite(all[t])) {
+            h->rate[at] += all[t];
+            h->rate_n[at]++;
+        } else {
+            h->singular++;
+        }
+    }
+    free(all);
+    return true;
+}
+
+static bool run_window(pass *p, spectrum_layer *l, const job *j, const transitions *x, backend *be,
+                       err *e) {
+    spectrum_head *h = &l->head[j->head];
+    int64_t at = j->window * p->r->samples + j->sample, W = p->r->windows[j->window];
+    window_facts *f = &h->facts[at], got;
+    int64_t K = l->shape.K;
+    if (!be->op->window_spectrum(be, x, j->last, W, h->eig + at * K,
+                                 h->cond ? h->cond + at * K : NULL, &got, e))
+        return err_prefix(e, "window of %lld tokens", (long long)W);
+    *f = got;
+    return true;
+}
+
+static bool run_job(pass *p, spectrum_layer *l, const job *j, const tape *tape, int64_t t0,
+                    int64_t T, backend *be, err *e) {
+    spectrum_head *h = &l->head[j->head];
+    transitions x = tape_view(tape, j->head);
+    switch (j->kind) {
+    case JOB_WINDOW:
+        return run_window(p, l, j, &x, be, e);
+    case JOB_LYAPUNOV:
+        return be->op->lyapunov(be, &x, j->first, j->n, h->lyapunov, e);
+    default:
+        x = last_tokens(x, T);
+        return spectrum_tokens_add(&h->tokens, &x, t0, p->r->T, be, e) &&
+               add_ledger(p, h, &x, t0, be, e);
+    }
+}
+
+// What a block of T tokens from t0 on makes possible, long windows first. The block's first token
+// is number `start` on the tape. Returns the number of jobs; jobs NULL: only counts.
+static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64_t t0, int64_t T,
+                    job *jobs) {
+    int64_t n = 0;
+    const spectrum_result *r = p->r;
+    if (r->lyapunov_tokens && p->row == r->rows - 1 && t0 + T == r->T) {
+        int64_t held = start + T, most = r->lyapunov_tokens < held ? r->lyapunov_tokens : held;
+        for (int h = 0; h < l->n_heads; h++, n++)
+            if (jobs)
+                jobs[n] = (job){.kind = JOB_LYAPUNOV, .head = h, .first = held - most, .n = most};
+    }
+    for (int w = r->n_windows - 1; w >= 0; w--)
+        for (int64_t i = 0; i < r->samples; i++) {
+            int64_t last = start + r->ends[i] - t0;
+            if (r->end_row[i] != p->row || r->ends[i] < t0 || r->ends[i] >= t0 + T ||
+                last + 1 < r->windows[w])
+                continue;
+            for (int h = 0; h < l->n_heads; h++, n++)
+                if (jobs)
+                    jobs[n] = (job){
+                        .kind = JOB_WINDOW, .head = h, .window = w, .sample = i, .last = last};
+        }
+    for (int h = 0; h < l->n_heads; h++, n++)
+        if (jobs)
+            jobs[n] = (job){.kind = JOB_TOKENS, .head = h};
+    return n;
+}
+
+static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
+                     err *e) {
+    (void)state;
+    pass *p = ctx;
+    if (p->place[layer] < 0)
+        return true;
+    spectrum_layer *l = &p->r->layer[p->place[layer]];
+    tape *tape = p->tape[p->place[layer]];
+    // No product reaches over a place where the state was emptied.
+    if (p->f->pos == 0)
+        tape_clear(tape);
+    if (!tape_append(tape, be, s, e))
+        return false;
+    int64_t start = tape_tokens(tape) - s->T, n = plan(p, l, start, t0, s->T, NULL);
+    job *jobs = mem_alloc((size_t)n, sizeof *jobs, "a list of windows", e);
+    if (!jobs)
+        return false;
+    plan(p, l, start, t0, s->T, jobs);
+    bool ok = true;
+#pragma omp parallel for schedule(dynamic) if (be->threads > 1)
+    for (int64_t i = 0; i < n; i++) {
+        bool go;
+        err mine = {0};
+#pragma omp atomic read
+        go = ok;
+        if (go && !run_job(p, l, &jobs[i], tape, t0, s->T, be, &mine)) {
+            err_prefix(&mine, "head %d", l->head[jobs[i].head].head);
+#pragma omp critical(spectrum_error)
+            err_set(e, mine.code, "%s", mine.text);
+#pragma omp atomic write
+            ok = false;
+        }
+    }
+    free(jobs);
+    return ok;
+}
+
+static bool on_progress(void *ctx, int64_t done, int64_t total) {
+    pass *p = ctx;
+    return !p->progress || p->progress(p->progress_ctx, p->row * total + done, p->r->rows * total);
+}
+
+// Setting up ---------------------------------------------------------------------------------------
+
+static bool listed(const int64_t *v, size_t n, int64_t x) {
+    bool found = n == 0;
+    for (size_t i = 0; i < n; i++)
+        found |= v[i] == x;
+    return found;
+}
+
+static bool init_head(spectrum_head *h, const spectrum_result *r, const head_shape *s,
+                      const spectrum_options *o, err *e) {
+    size_t products = (size_t)r->n_windows * (size_t)r->samples, K = (size_t)s->K;
+    h->eig = mem_alloc(products * K, sizeof *h->eig, "eigenvalues", e);
+    h->facts = mem_alloc(products, sizeof *h->facts, "facts of windows", e);
+    h->rate = mem_zalloc((size_t)r->points, sizeof *h->rate, "a ledger", e);
+    h->rate_n = mem_zalloc((size_t)r->points, sizeof *h->rate_n, "a ledger", e);
+    if (!h->eig || !h->facts || !h->rate || !h->rate_n)
+        return false;
+    if (o->cond && !(h->cond = mem_alloc(products * K, sizeof *h->cond, "condition numbers", e)))
+        return false;
+    for (size_t i = 0; i < products * K; i++) {
+        h->eig[i] = CMPLX(NAN, NAN);
+        if (h->cond)
+            h->cond[i] = NAN;
+    }
+    for (size_t i = 0; i < products; i++)
+        h->facts[i] =
+            (window_facts){.norm2 = NAN, .radius = NAN, .logabsdet = NAN, .asymmetry = NAN};
+    if (r->lyapunov_tokens) {
+        if (!(h->lyapunov = mem_alloc(K, sizeof *h->lyapunov, "exponents", e)))
+            return false;
+        for (size_t i = 0; i < K; i++)
+            h->lyapunov[i] = NAN;
+    }
+    if (o->keep_ledger) {
+        size_t n = (size_t)r->rows * (size_t)r->T;
+        if (!(h->ledger = mem_alloc(n, sizeof *h->ledger, "a ledger", e)))
+            return false;
+    }
+    return spectrum_tokens_init(&h->tokens, 1024, e);
+}
+
+static bool init_layer(spectrum_layer *l, int index, const head_shape *s, const spectrum_result *r,
+                       const spectrum_options *o, err *e) {
+    *l = (spectrum_layer){.layer = index, .shape = *s};
+    for (size_t i = 0; i < o->n_heads; i++)
+        if (o->heads[i] >= s->H)
+            return err_set(e, ERR_USAGE, "there is no head %lld in layer %d (0 to %d)",
+                           (long long)o->heads[i], index, s->H - 1);
+    l->head = mem_zalloc((size_t)s->H, sizeof *l->head, "heads", e);
+    if (!l->head)
+        return false;
+    for (int h = 0; h < s->H; h++)
+        if (listed(o->heads, o->n_heads, h)) {
+            spectrum_head *x = &l->head[l->n_heads++];
+            x->head = h;
+            if (!init_head(x, r, s, o, e))
+                return false;
+        }
+    return true;
+}
+
+// Positions of the windows' last tokens: given, or N of them, evenly, the last token among them.
+static bool init_ends(spectrum_result *r, const spectrum_options *o, err *e) {
+    int64_t per_row = o->ends ? o->n_ends : o->samples < r->T ? o->samples : r->T;
+    r->samples = per_row * r->rows;
+    r->ends = mem_alloc((size_t)r->samples, sizeof *r->ends, "positions", e);
+    r->end_row = mem_alloc((size_t)r->samples, sizeof *r->end_row, "positions", e);
+    if (!r->ends || !r->end_row)
+        return false;
+    for (int64_t i = 0; i < r->samples; i++) {
+        int64_t k = i % per_row;
+        r->ends[i] = o->ends ? o->ends[k] : (k + 1) * r->T / per_row - 1;
+        r->end_row[i] = i / per_row;
+        if (r->ends[i] < 0 || r->ends[i] >= r->T)
+            return err_set(e, ERR_USAGE, "a window cannot end at token %lld of %lld",
+                           (long long)r->ends[i], (long long)r->T);
+    }
+    return true;
+}
+
+static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
+                 const spectrum_options *o, err *e) {
+    size_t L = (size_t)m->info.n_layers;
+    for (size_t i = 0; i < o->n_layers; i++)
+        if (o->layers[i] >= m->info.n_layers)
+            return err_set(e, ERR_USAGE, "there is no layer %lld (0 to %d)",
+                           (long long)o->layers[i], m->info.n_layers - 1);
+    r->windows = mem_alloc((size_t)o->n_windows, sizeof *r->windows, "windows", e);
+    r->layer = mem_zalloc(L, sizeof *r->layer, "layers", e);
+    p->tape = mem_zalloc(L, sizeof *p->tape, "layers", e);
+    p->place = mem_alloc(L, sizeof *p->place, "layers", e);
+    if (!r->windows || !r->layer || !p->tape || !p->place || !init_ends(r, o, e))
+        return false;
+    memcpy(r->windows, o->windows, (size_t)o->n_windows * sizeof *r->windows);
+    block = block < r->T ? block : r->T;
+    int64_t keep = o->windows[o->n_windows - 1];
+    keep = keep > r->lyapunov_tokens ? keep : r->lyapunov_tokens;
+    keep = keep < r->T ? keep : r->T;
+    for (int i = 0; i < m->info.n_layers; i++) {
+        const module *x = model_mixer(m, i);
+        p->place[i] = -1;
+        if (!x || !listed(o->layers, o->n_layers, i))
+            continue;
+        p->place[i] = r->n_layers++;
+        spectrum_layer *l = &r->layer[p->place[i]];
+        if (!init_layer(l, i, &x->heads, r, o, e))
+            return false;
+        r->K = x->heads.K > r->K ? x->heads.K : r->K;
+        int *heads = mem_alloc((size_t)l->n_heads, sizeof *heads, "heads", e);
+        for (int h = 0; heads && h < l->n_heads; h++)
+            heads[h] = l->head[h].head;
+        if (heads)
+            p->tape[p->place[i]] = tape_new(&l->shape, heads, l->n_heads, keep, block, e);
+        free(heads);
+        if (!p->tape[p->place[i]])
+            return false;
+    }
+    if (r->n_layers == 0)
+        return err_set(e, ERR_USAGE,
+                       o->n_layers ? "none of the chosen layers has a recurrent state"
+                                   : "this model has no layer with a recurrent state");
+    return true;
+}
+
+static void release(pass *p) {
+    for (int i = 0; p->tape && i < p->r->n_layers; i++)
+        tape_free(p->tape[i]);
+    free(p->tape);
+    free(p->place);
+    fwd_free(p->f);
+}
+
+// A delta rule is a contraction (G08): what lies above is a wrong model or a wrong program.
+static void count_over_norm(spectrum_result *r) {
+    double limit = spectrum_norm_limit(r->prec);
+    for (int i = 0; i < r->n_layers; i++)
+        for (int h = 0; r->layer[i].shape.erase == ERASE_KEY && h < r->layer[i].n_heads; h++) {
+            spectrum_head *x = &r->layer[i].head[h];
+            for (int64_t k = 0; k < r->n_windows * r->samples; k++)
+                x->over_norm += x->facts[k].log_scale >= 0 && x->facts[k].norm2 > limit;
+        }
+}
+
+bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, int64_t block,
+                  const row_options *row, const spectrum_options *o, progress_fn progress,
+                  void *progress_ctx, spectrum_result *out, err *e) {
+    *out = (spectrum_result){.T = T,
+                             .rows = rows,
+                             .n_windows = o->n_windows,
+                             .points = (int)(T < SPECTRUM_POINTS ? T : SPECTRUM_POINTS),
+                             .lyapunov_tokens = o->lyapunov < T ? o->lyapunov : T,
+                             .prec = m->be->prec};
+    pass p = {.o = o, .r = out, .progress = progress, .progress_ctx = progress_ctx};
+    bool ok = init(out, &p, m, block, o, e) && (p.f = fwd_new(m, block, T, e)) != NULL;
+    probe look = {.ctx = &p, .on_steps = on_steps};
+    const probe *probes[] = {&look};
+    for (p.row = 0; ok && p.row < rows; p.row++)
+        ok = fwd_row(p.f, ids + p.row * T, T, row ? row + p.row : NULL, probes, 1, on_progress, &p,
+                     e);
+    release(&p);
+    if (!ok) {
+        spectrum_result_free(out);
+        return false;
+    }
+    count_over_norm(out);
+    return true;
+}
+
+void spectrum_result_free(spectrum_result *r) {
+    for (int i = 0; r->layer && i < r->n_layers; i++) {
+        spectrum_layer *l = &r->layer[i];
+        for (int h = 0; h < l->n_heads; h++) {
+            spectrum_head *x = &l->head[h];
+            free(x->eig);
+            free(x->cond);
+            free(x->facts);
+            free(x->lyapunov);
+            free(x->ledger);
+            free(x->rate);
+            free(x->rate_n);
+            spectrum_tokens_free(&x->tokens);
+        }
+        free(l->head);
+    }
+    free(r->layer);
+    free(r->windows);
+    free(r->ends);
+    free(r->end_row);
+    *r = (spectrum_result){0};
+}

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Prints docs/accuracy.md: what the program computes against what others compute.
+#   scripts/accuracy.sh SHARED > docs/accuracy.md      (SHARED: folder with golden, peer, checkpoints)
+set -eu
+shared=${1:?folder with golden, peer, checkpoints, documents}
+cases="deltanet-beta01 deltanet-neg deltanet-gate-noconv deltanet-sum-elu gdn-v2-gate gdn-gva-neg gdn-nogate-untied
+deltaproduct2 gated-deltaproduct3 deltaproduct1-gated kda kda-gva-bounded comba comba-flags-off gdn-hybrid-swa
+gdn-odd-dims deltaproduct2-odd-dims deltaproduct2-lists gdn-gva-neg-bf16file"
+# largest error of the rows whose name begins with $2 in the parity text of file $1
+largest() { awk -v k="$2" '$1 ~ "^"k { if ($3 + 0 > m) m = $3 + 0; n++ } END { if (n) printf "%.1e", m; else printf "-" }' "$1"; }
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cpu=$(awk -F': ' '/model name/ { print $2; exit }' /proc/cpuinfo)
+
+cat <<EOF
+# Accuracy
+
+What deltop computes against what other programs compute. Made by \`scripts/accuracy.sh\` on $(date +%F)
+(CPU: $cpu; $(./deltop --version | sed -n '1p;2p' | paste -sd' ')).
+
+## Reference cases
+
+Tiny random models with expected values from a plain float64 program (and a second source for each).
+Command: \`deltop parity --precision f64|f32 CASE\`. Columns are the largest error over all layers:
+losses in nats, states relative to the largest entry, ranks relative, gates (KDA's dumps are float32),
+eigenvalues in units of what their condition allows (1 = at the bound 2e-14 |P|_2 cond).
+
+| case | f64 loss | state | rank | beta | log gate | eigenvalues | f32 loss (allowed 3e-4) |
+|---|---|---|---|---|---|---|---|
+EOF
+for c in $cases; do
+    ./deltop parity --precision f64 "$shared/golden/$c" >"$tmp/64" || echo "FAILED $c f64" >&2
+    ./deltop parity --precision f32 "$shared/golden/$c" >"$tmp/32" || echo "FAILED $c f32" >&2
+    echo "| $c | $(largest "$tmp/64" nll) | $(largest "$tmp/64" state) | $(largest "$tmp/64" erank) | $(largest "$tmp/64" beta) | $(largest "$tmp/64" loggate) | $(largest "$tmp/64" 'eig$') | $(largest "$tmp/32" nll) |"
+done
+
+cat <<EOF
+
+## Trained models, 32768 tokens
+
+Command: \`DELTOP_SHARED=SHARED build/tests/test_trained\`. "FLA" are the losses of
+flash-linear-attention in bf16 on a GPU: largest difference of a stretch's mean (0-512, -2048, -4096,
+-8192, -16384, -32768; allowed 3e-3). "float64" is an independent float64 program: the float32 run's
+largest difference of a stretch's mean (allowed 1e-4), and the float64 run's largest difference at any
+position (allowed 1e-7), of a rank and of a norm (allowed 1e-5 relative, every 64th token, all heads).
+
+| model | document | f32 against FLA | f32 against float64 | f64: any position | rank | norm |
+|---|---|---|---|---|---|---|
+EOF
+DELTOP_SHARED=$shared build/tests/test_trained >"$tmp/trained" || echo "FAILED test_trained" >&2
+awk '$1 == "measured" && $2 == "f32" { key[++n] = $3 " | " $4; fla[n] = $7; f32[n] = $13 }
+     $1 == "measured" && $2 == "f64" { pos[++m] = $7; rank[m] = $11; norm[m] = $13 }
+     END { for (i = 1; i <= n; i++) { sub(",", "", rank[i]); print "| " key[i] " | " fla[i] " | " f32[i] " | " pos[i] " | " rank[i] " | " norm[i] " |" } }' "$tmp/trained"

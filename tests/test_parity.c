@@ -1,0 +1,148 @@
+// Models against reference dumps (golden/README.md, "Delta families"): 17 cases and two twins in
+// other layouts, in float64 and in float32. Three small cases lie in tests/cases/golden, so that
+// a checkout without the reference data still proves something.
+#include "analyses/parity.h"
+#include "kernels/cpu/cpu.h"
+#include "tests/files.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+static const char *const cases[] = {
+    "deltanet-beta01",
+    "deltanet-neg",
+    "deltanet-gate-noconv",
+    "deltanet-sum-elu",
+    "gdn-v2-gate",
+    "gdn-gva-neg",
+    "gdn-nogate-untied",
+    "deltaproduct2",
+    "gated-deltaproduct3",
+    "deltaproduct1-gated",
+    "kda",
+    "kda-gva-bounded",
+    "comba",
+    "comba-flags-off",
+    "gdn-hybrid-swa",
+    "gdn-odd-dims",
+    "deltaproduct2-odd-dims",
+    "deltaproduct2-lists",  // B19: nll and logits only
+    "gdn-gva-neg-bf16file", // B55, B114: BF16 matrices beside F32 gates
+};
+
+static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa", "deltaproduct2-odd-dims"};
+
+// Rows a full dump must have produced: nothing is compared when a file is not found, so a wrong
+// folder must not pass.
+static void check(const char *folder, const char *name, precision p, size_t at_least) {
+    err e = {0};
+    parity out = {0};
+    backend *be = cpu_open(p, 2, &e);
+    assert_non_null(be);
+    model *m = model_open(folder, be, &e);
+    if (!m)
+        fail_msg("%s: %s", name, e.text);
+    // Blocks of 64 do not divide the 200 tokens: the seams are part of the test.
+    if (!parity_run(m, folder, 64, &out, &e))
+        fail_msg("%s: %s", name, e.text);
+    double worst_loss = 0, worst = 0;
+    const parity_row *at = NULL;
+    for (size_t i = 0; i < out.n; i++) {
+        const parity_row *r = &out.row[i];
+        if (i == 0)
+            worst_loss = r->error;
+        double share = r->tolerance > 0 ? r->error / r->tolerance : 0;
+        if (share >= worst) {
+            worst = share;
+            at = r;
+        }
+        if (!r->pass)
+            print_message("%s %s: %s of layer %d is off by %g (%s, tolerance %g)\n", name,
+                          precision_name(p), r->what, r->layer, r->error, r->how, r->tolerance);
+    }
+    print_message("measured %s %s: %zu rows, nll %.1e; nearest its tolerance: %s layer %d %.1e "
+                  "of %.0e (%s)\n",
+                  name, precision_name(p), out.n, worst_loss, at ? at->what : "-",
+                  at ? at->layer : -1, at ? at->error : 0, at ? at->tolerance : 0,
+                  at ? at->how : "-");
+    assert_true(out.n >= at_least);
+    assert_int_equal(out.tokens, 200);
+    assert_true(out.pass);
+    parity_free(&out);
+    model_free(m);
+    backend_close(be);
+}
+
+static void all_cases(precision p) {
+    size_t n = sizeof cases / sizeof *cases;
+    for (size_t i = 0; i < n; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "golden/%s", cases[i]);
+        const char *folder = files_shared(name);
+        if (!folder)
+            skip();
+        check(folder, cases[i], p, i < 17 ? 6 : 2);
+    }
+}
+
+static void every_delta_case_agrees_in_float64(void **state) {
+    (void)state;
+    all_cases(PRECISION_F64);
+}
+
+static void every_delta_case_agrees_in_float32(void **state) {
+    (void)state;
+    all_cases(PRECISION_F32);
+}
+
+static void the_kept_cases_agree_in_both_precisions(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        char folder[128];
+        snprintf(folder, sizeof folder, "tests/cases/golden/%s", kept[i]);
+        check(folder, kept[i], PRECISION_F64, 6);
+        check(folder, kept[i], PRECISION_F32, 6);
+    }
+}
+
+static void a_folder_without_ids_is_no_dump(void **state) {
+    (void)state;
+    err e = {0};
+    parity out = {0};
+    backend *be = cpu_open(PRECISION_F64, 1, &e);
+    model *m = model_open("tests/cases/golden/gdn-hybrid-swa", be, &e);
+    assert_non_null(m);
+    assert_false(parity_run(m, files_folder(), 64, &out, &e));
+    files_assert_error_holds(&e, ERR_MISSING, "no input_ids.npy");
+    model_free(m);
+    backend_close(be);
+}
+
+// A dump of another model must fail: the comparison is able to say no.
+static void the_dump_of_another_model_does_not_pass(void **state) {
+    (void)state;
+    err e = {0};
+    parity out = {0};
+    backend *be = cpu_open(PRECISION_F32, 1, &e);
+    model *m = model_open("tests/cases/golden/deltaproduct2-odd-dims", be, &e);
+    assert_non_null(m);
+    bool ran = parity_run(m, "tests/cases/golden/kda-gva-bounded", 64, &out, &e);
+    assert_true(!ran || !out.pass);
+    parity_free(&out);
+    model_free(m);
+    backend_close(be);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_kept_cases_agree_in_both_precisions),
+        cmocka_unit_test(every_delta_case_agrees_in_float64),
+        cmocka_unit_test(every_delta_case_agrees_in_float32),
+        cmocka_unit_test(a_folder_without_ids_is_no_dump),
+        cmocka_unit_test(the_dump_of_another_model_does_not_pass),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
