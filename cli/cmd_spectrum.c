@@ -328,7 +328,7 @@ static int run(const options *o, err *e) {
 
 const command command_spectrum = {
     .name = "spectrum",
-    .summary = "eigenvalues of transitions, half-lives, Lyapunov exponents",
+    .summary = "eigenvalues of transitions, half-lives, exponents",
     .usage = "MODEL... DOCUMENT...",
     .details =
         "A token multiplies the state of a head by a K x K matrix A_t; a window of W tokens by "
