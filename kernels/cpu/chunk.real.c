@@ -13,8 +13,8 @@ enum { MICRO_STEPS = 64, SLAB = 256 };
 
 typedef struct scratch {
     real *w, *gamma, *p, *left, *right; // see struct chunk
-    real *m, *inv, *merge;              // [n, n], [n, n], [CHUNK_SUB, n]
-    real *in, *u, *r;                   // [n, SLAB] right-hand sides and corrections
+    real *m;                            // [n, n] scores
+    real *u, *r;                        // [n, SLAB] what is written
 } scratch;
 
 // One head, columns v0..v0+nv of its state S.
@@ -47,10 +47,8 @@ static int64_t chunk_tokens(const head_shape *p) {
 static real *scratch_new(const head_shape *p, scratch *x) {
     size_t n = (size_t)(chunk_tokens(p) * p->n_h), K = (size_t)p->K;
     size_t V = (size_t)(p->V < SLAB ? p->V : SLAB);
-    const size_t need[] = {n * K, n * n,         K,     n * K, n * K, n * n,
-                           n * n, CHUNK_SUB * n, n * V, n * V, n * V};
-    real **part[] = {&x->w,   &x->gamma, &x->p,  &x->left, &x->right, &x->m,
-                     &x->inv, &x->merge, &x->in, &x->u,    &x->r};
+    const size_t need[] = {n * K, n * n, K, n * K, n * K, n * n, n * V, n * V};
+    real **part[] = {&x->w, &x->gamma, &x->p, &x->left, &x->right, &x->m, &x->u, &x->r};
     enum { PARTS = sizeof need / sizeof *need, LINE = 64 / sizeof(real) };
     size_t total = 0;
     for (int i = 0; i < PARTS; i++)
@@ -93,19 +91,18 @@ static void scale_row(real *x, int n, real by) {
         x[i] *= by;
 }
 
-// u = T (V - gamma K H) with T = (I + tril(beta K K^T . Gamma, -1))^-1 diag(beta); in holds V.
+// u holds V; u = T (V - gamma K H) with T = (I + tril(beta K K^T . Gamma, -1))^-1 diag(beta).
 static void erase_key(const job *j, const chunk *c, scratch *x, int64_t m0, writers k) {
     int n = c->n, nv = j->nv;
     readers rows = {k.x, k.ld, n, 0, 1};
     FN(chunk_scores)(c, &rows, k.x, k.ld, x->m);
     FN(chunk_left)(c, &rows, 0, n, 0);
-    product(n, nv, c->K, -1, c->left, c->K, j->S, j->ld, 1, x->in, nv);
+    product(n, nv, c->K, -1, c->left, c->K, j->S, j->ld, 1, x->u, nv);
     for (int i = 0; i < n; i++) {
         scale_row(x->m + (int64_t)i * n, i, beta_of(j, m0 + i));
-        scale_row(x->in + (int64_t)i * nv, nv, beta_of(j, m0 + i));
+        scale_row(x->u + (int64_t)i * nv, nv, beta_of(j, m0 + i));
     }
-    FN(chunk_inverse)(n, x->m, x->inv, x->merge);
-    product(n, nv, n, 1, x->inv, n, x->in, nv, 0, x->u, nv);
+    FN(chunk_solve)(n, x->m, x->u, nv);
 }
 
 // r = (I - tril(B A^T . Gamma, -1))^-1 (gamma B H + tril(B K^T . Gamma, -1) u), u = beta V.
@@ -115,13 +112,12 @@ static void erase_pair(const job *j, const chunk *c, scratch *x, int64_t t0, wri
     readers rows = {row_of(b, t0) + (int64_t)j->hk * c->K, b.ld, n, -1, 1};
     FN(chunk_scores)(c, &rows, k.x, k.ld, x->m);
     FN(chunk_left)(c, &rows, 0, n, 0);
-    product(n, nv, c->K, 1, c->left, c->K, j->S, j->ld, 0, x->in, nv);
-    product(n, nv, n, 1, x->m, n, x->u, nv, 1, x->in, nv);
+    product(n, nv, c->K, 1, c->left, c->K, j->S, j->ld, 0, x->r, nv);
+    product(n, nv, n, 1, x->m, n, x->u, nv, 1, x->r, nv);
     FN(chunk_scores)(c, &rows, a.x, a.ld, x->m);
     for (int i = 1; i < n; i++)
         scale_row(x->m + (int64_t)i * n, i, -1);
-    FN(chunk_inverse)(n, x->m, x->inv, x->merge);
-    product(n, nv, n, 1, x->inv, n, x->in, nv, 0, x->r, nv);
+    FN(chunk_solve)(n, x->m, x->r, nv);
 }
 
 static void read_out(const job *j, const chunk *c, scratch *x, int64_t t0, const writers *wr,
@@ -161,12 +157,11 @@ static void one_chunk(const job *j, scratch *x, int64_t t0, int64_t tokens) {
     if (!c.channel)
         FN(chunk_gamma)(n, x->w, x->gamma);
     writers wr[2] = {{row_of(s->k, m0) + (int64_t)j->hk * K, s->k.ld, x->u}, {0}};
-    real *values = p->erase == ERASE_KEY ? x->in : x->u;
     for (int i = 0; i < n; i++) {
-        const real *v = row_of(s->v, m0 + i) + (int64_t)j->h * p->V + j->v0;
-        memcpy(values + (int64_t)i * nv, v, (size_t)nv * sizeof *v);
+        real *u = x->u + (int64_t)i * nv;
+        memcpy(u, row_of(s->v, m0 + i) + (int64_t)j->h * p->V + j->v0, (size_t)nv * sizeof *u);
         if (p->erase != ERASE_KEY)
-            scale_row(values + (int64_t)i * nv, nv, beta_of(j, m0 + i));
+            scale_row(u, nv, beta_of(j, m0 + i));
     }
     if (p->erase == ERASE_KEY)
         erase_key(j, &c, x, m0, wr[0]);

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/real.h"
 
-enum { CHUNK_SUB = 16 }; // rows of a sub-block: of the inverse, and of scores under channel decay
+enum { CHUNK_SUB = 16 }; // rows of a sub-block: of the solve, and of scores under channel decay
 
 // Decay inside one chunk of n micro-steps.
 typedef struct chunk {
@@ -38,9 +38,11 @@ void FN(chunk_right)(const chunk *c, const real *x, int64_t ld, int to);
 // and c->right.
 void FN(chunk_scores)(const chunk *c, const readers *r, const real *x, int64_t ld, real *P);
 
-// inv [n, n] = (I + tril(M, -1))^-1 with zeros above the diagonal, M [n, n]; only entries below its
-// diagonal are read. Substitution inside blocks of CHUNK_SUB rows, then merged block by block (K07):
-// never powers of M, which grow to 1e6 for repeated keys and beta = 2. work: CHUNK_SUB * n.
-void FN(chunk_inverse)(int n, const real *M, real *inv, real *work);
+// X [n, nv] = (I + tril(M, -1))^-1 X in place, M [n, n]; only entries of M below its diagonal are
+// read. By substitution inside blocks of CHUNK_SUB rows, products between them. T is applied and
+// never formed: a float T loses two digits more for repeated keys and beta near 2, where its 2016
+// entries are all near 4 in modulus and cancel (and the powers of M, for a Neumann series, reach
+// 1e6).
+void FN(chunk_solve)(int n, const real *M, real *X, int nv);
 
 #endif
