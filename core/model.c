@@ -97,6 +97,7 @@ model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
     if (!m || !used)
         goto done;
     m->be = be;
+    m->embed_scale = m->logit_scale = 1;
     if (!read_info(m, cfg, e))
         goto done;
     const char *nearest = "";

@@ -44,6 +44,10 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
 // B19).
 bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const char *prefix,
                  const char *suffix, err *e);
+// One 3-D tensor [n, total, cols]: rows first..first+rows of each of its n matrices, one under the
+// other: out [n * rows, cols]. All experts of a layer in one tensor.
+bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t total,
+                int64_t cols, const char *name, err *e);
 // Is there such a tensor? The name is built as by printf.
 bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.
@@ -60,5 +64,12 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
 // Appends a branch to a layer; takes body.
 bool build_branch(builder *b, int layer, mat pre_norm, mat post_norm, double scale, module *body,
                   err *e);
+// The same for a body that reads what the branch before it read, after that one's norm: mixers side
+// by side.
+bool build_beside(builder *b, int layer, double scale, module *body, err *e);
+// The head: lm_head.weight, or the embedding (read before, under EMBED) when TIE_KEY says so. Flag
+// and file must agree: a tied model may hold a second copy but no other head (fault B11). otherwise:
+// for a config without the key.
+bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e);
 
 #endif

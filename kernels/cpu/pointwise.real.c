@@ -25,6 +25,10 @@ static void apply(activation act, real scale, const real *x, real *y, int64_t n)
         for (int64_t i = 0; i < n; i++)
             y[i] = scale * (x[i] > 0 ? x[i] + 1 : real_exp(x[i]));
         break;
+    case ACT_RELU2:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (x[i] > 0 ? x[i] * x[i] : 0);
+        break;
     }
 }
 

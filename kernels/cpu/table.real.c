@@ -77,6 +77,7 @@ const backend_ops FN(cpu_ops) = {
     .rotate = FN(attention_rotate),
     .attention = FN(attention_run),
     .losses = FN(loss_tokens),
+    .add_rows = FN(dense_add_rows),
     .state_svals = FN(states_svals),
     .window_spectrum = cpu_window_spectrum,
     .lyapunov = cpu_lyapunov,
