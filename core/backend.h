@@ -70,6 +70,8 @@ typedef struct backend_ops {
 
     // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
     void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+    // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
+    void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).

@@ -14,11 +14,20 @@ typedef struct family {
     const char *names[4]; // model_type values, today's first
     const char *summary;  // "DeltaNet: delta rule, one key per token"
     bool (*build)(builder *b, err *e);
+    // Optional: a config without model_type is this family's.
+    bool (*claims)(const config *cfg);
+    // Optional: the sizes, when the config has them under other keys than family_sizes reads.
+    bool (*sizes)(const config *cfg, model_info *i, err *e);
 } family;
 
 extern const family *const families[]; // NULL-terminated
 // NULL when unknown; *nearest (NULL allowed) is the closest known name.
 const family *family_find(const char *model_type, const char **nearest);
+// The config's model_type, or the first name of the family that claims it, or NULL. false: *e.
+bool family_type(const config *cfg, const char **type, err *e);
+// hidden_size, num_hidden_layers, vocab_size, max_position_embeddings into D, n_layers, n_vocab,
+// train_length.
+bool family_sizes(const config *cfg, model_info *i, err *e);
 
 // Building --------------------------------------------------------------------------------------
 

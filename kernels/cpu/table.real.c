@@ -78,6 +78,7 @@ const backend_ops FN(cpu_ops) = {
     .attention = FN(attention_run),
     .losses = FN(loss_tokens),
     .add_rows = FN(dense_add_rows),
+    .time_step = FN(pointwise_time_step),
     .state_svals = FN(states_svals),
     .window_spectrum = cpu_window_spectrum,
     .lyapunov = cpu_lyapunov,
