@@ -17,7 +17,14 @@
 #include <complex.h>
 #include <stddef.h>
 
-typedef enum { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_RELU, ACT_ELU1 /* elu(x) + 1 */ } activation;
+typedef enum {
+    ACT_NONE,
+    ACT_SILU,
+    ACT_SIGMOID,
+    ACT_RELU,
+    ACT_ELU1 /* elu(x) + 1 */,
+    ACT_RELU2 /* relu(x)^2 */
+} activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
 
 // How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
@@ -57,12 +64,18 @@ typedef struct backend_ops {
     // kernels/recurrence.h
     void (*recurrence)(backend *be, const steps *s, mat state, mat o);
     // kernels/attention.h
-    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t first_position, double base);
+    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
+                   double base);
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
     void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
                    int32_t *best);
+
+    // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
+    void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+    // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
+    void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).

@@ -112,19 +112,23 @@ static bool tell_hidden(fwd *f, int layer, mat x, err *e) {
     return true;
 }
 
-// One branch: x <- x + scale * post_norm(body(pre_norm(x))).
-static void run_branch(fwd *f, const branch *b, mat x) {
+// One branch: x <- x + scale * post_norm(body(pre_norm(x))). *in is what the body read.
+static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
     const backend_ops *op = f->be->op;
-    mat in = x, y = fwd_tmp(f, x.rows, x.cols);
+    if (!b->beside) {
+        arena_reset(f->tmp);
+        *in = x;
+    }
+    mat y = fwd_tmp(f, x.rows, x.cols);
     if (mat_none(y))
         return;
     if (!mat_none(b->pre_norm)) {
-        in = fwd_tmp(f, x.rows, x.cols);
-        if (mat_none(in))
+        *in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(*in))
             return;
-        op->rms_norm(f->be, x, b->pre_norm, f->m->info.norm_eps, in);
+        op->rms_norm(f->be, x, b->pre_norm, f->m->info.norm_eps, *in);
     }
-    b->body->run(b->body, f, in, y);
+    b->body->run(b->body, f, *in, y);
     if (f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
         return;
     if (!mat_none(b->post_norm))
@@ -137,14 +141,15 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
                       double *loss, int32_t *best, err *e) {
     const backend_ops *op = f->be->op;
     op->embed(f->be, f->m->embed, ids, x);
+    op->activate(f->be, x, ACT_NONE, f->m->embed_scale);
     f->layer = -1;
     if (!healthy(f, e) || !tell_hidden(f, -1, x, e))
         return false;
     for (int L = 0; L < f->m->info.n_layers; L++) {
+        mat in = x;
         f->layer = L;
         for (int b = 0; b < f->m->layers[L].n; b++) {
-            arena_reset(f->tmp);
-            run_branch(f, &f->m->layers[L].branch[b], x);
+            run_branch(f, &f->m->layers[L].branch[b], x, &in);
             if (!healthy(f, e))
                 return err_prefix(e, "layer %d", L);
         }
@@ -157,6 +162,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     if (!want_loss)
         return true;
     op->rms_norm(f->be, x, f->m->norm, f->m->info.norm_eps, scratch);
+    op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
     op->losses(f->be, scratch, f->m->head, targets, loss, best);
     return healthy(f, e);
 }

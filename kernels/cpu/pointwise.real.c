@@ -25,6 +25,10 @@ static void apply(activation act, real scale, const real *x, real *y, int64_t n)
         for (int64_t i = 0; i < n; i++)
             y[i] = scale * (x[i] > 0 ? x[i] + 1 : real_exp(x[i]));
         break;
+    case ACT_RELU2:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (x[i] > 0 ? x[i] * x[i] : 0);
+        break;
     }
 }
 
@@ -78,6 +82,19 @@ void FN(pointwise_log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double 
             real z = a[i] + (dt ? dt[i] : 0);
             a[i] = isnan(lower_bound) ? -rate * real_softplus(z)
                                       : (real)lower_bound * real_sigmoid(rate * z);
+        }
+    }
+}
+
+void FN(pointwise_time_step)(backend *be, mat x, mat bias, double lo, double hi) {
+    (void)be;
+    const real *b = bias.p;
+    for (int64_t t = 0; t < x.rows; t++) {
+        real *a = row_of(x, t);
+        for (int64_t i = 0; i < x.cols; i++) {
+            real dt = real_softplus(a[i] + (b ? b[i] : 0));
+            dt = dt < (real)lo ? (real)lo : dt;
+            a[i] = dt > (real)hi ? (real)hi : dt;
         }
     }
 }
