@@ -8,13 +8,13 @@
 #ifndef DELTOP_BACKEND_H
 #define DELTOP_BACKEND_H
 
+#include "core/complex_f64.h"
 #include "core/err.h"
 #include "core/mat.h"
 #include "core/precision.h"
 #include "core/steps.h"
 #include "core/transitions.h"
 
-#include <complex.h>
 #include <stddef.h>
 
 typedef enum {
@@ -84,11 +84,11 @@ typedef struct backend_ops {
                         const int64_t *at, int64_t n, double *sv, double *fro, err *e);
     // kernels/spectrum.h, on host arrays
     bool (*window_spectrum)(backend *be, const transitions *x, int64_t last, int64_t W,
-                            double complex *eig, double *cond, window_facts *facts, err *e);
+                            complex_f64 *eig, double *cond, window_facts *facts, err *e);
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                      err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
-    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, double complex *eig,
+    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig,
                            err *e);
     void (*close)(backend *be);
 } backend_ops;
