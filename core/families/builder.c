@@ -145,6 +145,37 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
     return true;
 }
 
+bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e) {
+    *out = NULL;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, rows, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    double *v = mem_alloc((size_t)rows * (size_t)cols, sizeof *v, "a weight", e);
+    if (!v)
+        return false;
+    if (!ckpt_read_f64(b->ck, t, 0, rows * cols, v, e) || !all_finite(b, t, v, rows * cols, e)) {
+        free(v);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e) {
+    *out = MAT_NONE;
+    if (!b->be)
+        return true;
+    *out = b->be->op->alloc(b->be, rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    b->be->op->write(b->be, v, *out);
+    return backend_check(b->be, e);
+}
+
 bool build_has(const builder *b, const char *fmt, ...) {
     char name[512];
     va_list ap;
@@ -211,8 +242,33 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
     return true;
 }
 
+bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
+    char name[300];
+    int64_t D = b->m->info.D;
+    *out = (row_norm){.kind = kind};
+    snprintf(name, sizeof name, "%s.weight", prefix);
+    if (!build_weight(b, &out->w, 1, D, name, e))
+        return false;
+    snprintf(name, sizeof name, "%s.bias", prefix);
+    return !bias || build_weight(b, &out->bias, 1, D, name, e);
+}
+
+void build_norm_free(builder *b, row_norm *n) {
+    if (b->be) {
+        b->be->op->free(b->be, n->w);
+        b->be->op->free(b->be, n->bias);
+    }
+    *n = (row_norm){0};
+}
+
 bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
                   err *e) {
+    return build_branch_norms(b, L, (row_norm){.w = pre_norm}, (row_norm){.w = post_norm}, scale,
+                              body, e);
+}
+
+bool build_branch_norms(builder *b, int L, row_norm pre_norm, row_norm post_norm, double scale,
+                        module *body, err *e) {
     layer *l = &b->m->layers[L];
     if (l->n == MODEL_MAX_BRANCHES) {
         body->free(body, b->be);
