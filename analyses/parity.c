@@ -382,6 +382,28 @@ done:
     return ok;
 }
 
+// Log decays summed over the windows: of diagonal kinds, whose products they are the whole of.
+static bool compare_sums(parity *p, const char *folder, int layer, const head_shape *s,
+                         const layer_facts *l, const window_refs *w, double tolerance, err *e) {
+    char name[64], path[4096];
+    snprintf(name, sizeof name, "logdecay_l%d.npy", layer);
+    if (s->decay == DECAY_NONE || !exists(folder, name, path, sizeof path))
+        return true;
+    int64_t per_head = l->decay_width / s->H, n = s->H * w->n_ends * w->n_lengths * per_head;
+    double *sum = mem_zalloc((size_t)n, sizeof *sum, "sums of log decays", e);
+    if (!sum)
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t c = i % per_head, at = i / per_head, h = at / (w->n_ends * w->n_lengths);
+        int64_t end = w->ends[at / w->n_lengths % w->n_ends], W = w->lengths[at % w->n_lengths];
+        for (int64_t t = end - W + 1; t <= end; t++)
+            sum[i] += l->decay[t * l->decay_width + h * per_head + c];
+    }
+    bool ok = compare(p, folder, name, layer, sum, n, EACH, tolerance, 0, e);
+    free(sum);
+    return ok;
+}
+
 static bool compare_layer(parity *p, const char *folder, int L, const collector *c,
                           const window_refs *w, err *e) {
     const module *x = model_mixer(c->m, L);
@@ -410,6 +432,8 @@ static bool compare_layer(parity *p, const char *folder, int L, const collector 
     // A dump in float32 (KDA) carries its own rounding: 6e-8 relative, taken as 1e-6.
     if (s->decay != DECAY_NONE &&
         !compare(p, folder, name, L, l->decay, T * l->decay_width, EACH, tol, 1e-6, e))
+        return false;
+    if (!compare_sums(p, folder, L, s, l, w, tol, e))
         return false;
     // The reference's own error is about 1e-15 norm2 cond; the keys of two float64 forward passes
     // differ by some 1e-13, in float32 by some 1e-5, and that moves an eigenvalue by cond times it.
