@@ -11,6 +11,7 @@
 
 // clang-format off
 #define COMMAND_LIST(X) \
+    X(inspect) \
     X(tokens) \
     X(loss) \
     X(erank) \

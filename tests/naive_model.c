@@ -43,16 +43,20 @@ static double *apply(const double *x, int64_t T, int d, const double *W, int64_t
     return y;
 }
 
-static double *rms(const double *x, int64_t rows, int64_t n, const double *w) {
+static double *rms_eps(const double *x, int64_t rows, int64_t n, const double *w, double eps) {
     double *y = zeros(rows * n);
     for (int64_t t = 0; t < rows; t++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
             sum += x[t * n + i] * x[t * n + i];
         for (int64_t i = 0; i < n; i++)
-            y[t * n + i] = x[t * n + i] / sqrt(sum / (double)n + 1e-6) * w[i];
+            y[t * n + i] = x[t * n + i] / sqrt(sum / (double)n + eps) * w[i];
     }
     return y;
+}
+
+static double *rms(const double *x, int64_t rows, int64_t n, const double *w) {
+    return rms_eps(x, rows, n, w, 1e-6);
 }
 
 // Causal convolution of width w over the whole row, then SiLU; without one only SiLU.
@@ -139,7 +143,8 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
                      apply(x, T, D, weight(m, L, "attn.k_proj.weight"), n_h * nk), T, n_h * nk);
     double *v = conv(m, L, "attn.v_conv1d.weight",
                      apply(x, T, D, weight(m, L, "attn.v_proj.weight"), n_h * nv), T, n_h * nv);
-    double *b = apply(x, T, D, weight(m, L, "attn.b_proj.weight"), (int64_t)n_h * H);
+    const tiny_tensor *wb = tiny_find(m, "model.layers.%d.attn.b_proj.weight", L);
+    double *b = wb ? apply(x, T, D, wb->v, (int64_t)n_h * H) : NULL;
     double *low = kda ? apply(x, T, D, weight(m, L, "attn.f_proj.0.weight"), 3) : zeros(T * 3);
     double *g = gates(m, L, x, low, T);
     double *p = zeros(T * nk), *o = zeros(T * nv), *r = zeros(V), *gate = NULL;
@@ -173,7 +178,7 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
                 if (!comba)
                     read_out(S, K, V, key, r);
                 delta(S, K, V, key, v + (t * n_h + j) * nv + h * V,
-                      (s->neg ? 2 : 1) * sigmoid(b[(t * n_h + j) * H + h]), r);
+                      (s->neg ? 2 : 1) * (b ? sigmoid(b[(t * n_h + j) * H + h]) : 1), r);
             }
             read_out(S, K, V, q + t * nk + hk * K, o + t * nv + h * V);
             for (int c = 0; c < V; c++)
@@ -219,6 +224,13 @@ static double *softmax_layer(const tiny_model *m, int L, const double *x, int64_
     add_bias(q, T, D, weight(m, L, "attn.q_proj.bias"));
     add_bias(k, T, n, weight(m, L, "attn.k_proj.bias"));
     add_bias(v, T, n, weight(m, L, "attn.v_proj.bias"));
+    const tiny_tensor *norm = tiny_find(m, "model.layers.%d.attn.q_norm.weight", L);
+    if (norm) { // eps of FLA's RMSNorm where none is given
+        double *u = q, *w = k;
+        q = rms_eps(u, T * s->heads, d, norm->v, 1e-5);
+        k = rms_eps(w, T * s->kv, d, weight(m, L, "attn.k_norm.weight"), 1e-5);
+        free(u), free(w);
+    }
     turn(q, T, D, d);
     turn(k, T, n, d);
     for (int h = 0; h < s->heads; h++)

@@ -79,15 +79,13 @@ static double trace(panel *p, const series *s, const double *y) {
 
 // A point without neighbours is no line: it becomes a dot.
 static void lone_points(panel *p, const series *s, const look *l) {
-    rect r = panel_reach(p);
+    canvas_colour(p->c, l->colour, l->alpha);
     for (size_t i = 0; i < s->n; i++) {
         if (!shown(p, s, s->y, i) || (i && shown(p, s, s->y, i - 1)) || shown(p, s, s->y, i + 1))
             continue;
-        double x = panel_x(p, s->x[i]), y = panel_y(p, s->y[i]);
-        if (x < r.x || x > r.x + r.w || y < r.y || y > r.y + r.h)
-            continue;
-        canvas_marker(p->c, 0, x, y, fmax(1.2, l->width));
-        cairo_fill(p->c->cr);
+        series one = {.n = 1, .x = &s->x[i], .y = &s->y[i]};
+        look dot = {.colour = l->colour, .alpha = l->alpha};
+        points_draw(p, &one, &dot, fmax(1.2, l->width));
     }
 }
 
@@ -157,7 +155,6 @@ static void line_draw(panel *p, const series *s, const look *l) {
     canvas_colour(p->c, l->colour, l->alpha);
     cairo_stroke(cr);
     cairo_set_dash(cr, NULL, 0, 0);
-    lone_points(p, s, l);
 }
 
 void curves_draw(panel *p) {
@@ -173,8 +170,14 @@ void curves_draw(panel *p) {
                 band_draw(p, s, &l);
             if (layer == 2 && s->style == STYLE_LINE)
                 line_draw(p, s, &l);
-            if (layer == 2 && s->style == STYLE_POINTS)
-                points_draw(p, s, &l, s->n > 300 ? 1.1 : 2.0);
         }
     cairo_restore(p->c->cr);
+    for (size_t i = 0; i < p->f->n_series; i++) {
+        const series *s = &p->f->series[i];
+        look l = panel_look(p, i);
+        if (s->style == STYLE_POINTS)
+            points_draw(p, s, &l, s->n > 300 ? 1.1 : 2.0);
+        else
+            lone_points(p, s, &l);
+    }
 }

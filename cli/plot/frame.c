@@ -190,6 +190,9 @@ void frame_draw(panel *p) {
     text_style up = text_axis;
     up.angle = M_PI / 2;
     canvas_known(p->c, p->y.title, whole, sizeof whole);
-    canvas_fit(p->c, whole, f.h + 24, &up, title, sizeof title);
+    // A long title becomes smaller before it is cut: above the frame stands the subtitle.
+    while (up.size > 7 && canvas_text_width(p->c, whole, &up) > f.h + 8)
+        up.size -= 0.5;
+    canvas_fit(p->c, whole, f.h + 8, &up, title, sizeof title);
     canvas_text(p->c, title, f.x - TICK_GAP - names - 6, f.y + f.h / 2, 0.5, 0, &up);
 }

@@ -247,7 +247,10 @@ void heat_draw_bar(panel *p, double x) {
     }
     text_style up = text_axis;
     up.angle = M_PI / 2;
-    char title[AXES_TITLE];
-    canvas_fit(p->c, p->value.title, f.h + 20, &up, title, sizeof title);
+    char title[AXES_TITLE], whole[AXES_TITLE];
+    canvas_known(p->c, p->value.title, whole, sizeof whole);
+    while (up.size > 7 && canvas_text_width(p->c, whole, &up) > f.h + 8)
+        up.size -= 0.5;
+    canvas_fit(p->c, whole, f.h + 8, &up, title, sizeof title);
     canvas_text(p->c, title, bar.x + bar.w + 5 + widest + 12, f.y + f.h / 2, 0.5, 0, &up);
 }

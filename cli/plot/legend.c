@@ -3,6 +3,7 @@
 #include "cli/plot/panel.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SWATCH = 20, GAP = 5, LONGEST = 230, END_LONGEST = 92, MARGIN = 6 };
@@ -88,6 +89,20 @@ static bool collect_ends(panel *p) {
     return true;
 }
 
+// Keeps n entries, the last of which then says how many names are missing.
+static void cut_entries(panel *p, int n) {
+    size_t names = 0;
+    for (size_t i = 0; i < p->f->n_series; i++)
+        names += p->f->series[i].name[0] != 0;
+    if (names < (size_t)n)
+        return;
+    p->legend.n = n;
+    legend_entry *last = &p->legend.v[n - 1];
+    last->look.alpha = 0; // no swatch
+    last->kind = ENTRY_LINE;
+    snprintf(last->text, sizeof last->text, "and %zu more", names - (size_t)n + 1);
+}
+
 void legend_collect(panel *p) {
     const figure *f = p->f;
     p->legend = (legend){.columns = 1};
@@ -98,6 +113,8 @@ void legend_collect(panel *p) {
         if (f->series[i].name[0] && !(ends && wants_end(&f->series[i])))
             add(p, f->series[i].name, i, panel_look(p, i), kind_of(f, &f->series[i]));
     collect_bands(p);
+    if (p->legend.n == LEGEND_MAX)
+        cut_entries(p, LEGEND_MAX);
     for (int i = 0; i < p->legend.n; i++)
         p->legend.width =
             fmax(p->legend.width,
@@ -154,6 +171,11 @@ void legend_move_outside(panel *p) {
         g->columns = 1;
     if (g->columns > g->n)
         g->columns = g->n;
+    // Names may take a third of the panel, not more.
+    int most = (int)(p->box.h / 3 / LEGEND_LEADING);
+    most = most < 1 ? 1 : most;
+    if (rows_of(g) > most)
+        cut_entries(p, most * g->columns);
 }
 
 void legend_place_ends(panel *p) {

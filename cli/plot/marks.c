@@ -23,9 +23,22 @@ static bool inside_frame(const panel *p, rect r) {
            r.y + r.h <= p->frame.y + p->frame.h;
 }
 
+// A name that lies across another vertical line could be that line's.
+static bool crosses(const panel *p, size_t i, rect box) {
+    for (size_t k = 0; k < p->f->n_marks && k < PANEL_MARKS; k++)
+        if (k != i && p->f->marks[k].kind == MARK_X) {
+            double at = panel_x(p, p->f->marks[k].value);
+            if (at > box.x - 2 && at < box.x + box.w)
+                return true;
+        }
+    return false;
+}
+
 // Takes the box when it is inside and free of other names (strict: and of data).
 static bool take(panel *p, size_t i, rect box, bool strict) {
     if (!inside_frame(p, box) || (strict && busy_at(p, box, BUSY_DATA)))
+        return false;
+    if (p->f->marks[i].kind == MARK_X && crosses(p, i, box))
         return false;
     for (size_t k = 0; k < i; k++)
         if (p->mark[k].label && overlap(p->mark[k].box, box))
@@ -72,8 +85,23 @@ static void place_circle(panel *p, size_t i, double r, double w) {
         }
 }
 
-void marks_place(panel *p) {
+// Along the line: from the top, from the foot, on either side.
+static void place_turned(panel *p, size_t i, double w) {
+    double at = p->mark[i].at, h = 9;
+    rect f = p->frame;
+    p->mark[i].turned = true;
+    for (int strict = 1; strict >= 0; strict--)
+        for (int k = 0; k < 4; k++) {
+            rect box = {k % 2 ? at - 2 - h : at + 2, k < 2 ? f.y + 3 : f.y + f.h - 3 - w, h, w};
+            if (take(p, i, box, strict))
+                return;
+        }
+}
+
+// False when a name of a vertical line found no place.
+static bool place_all(panel *p, bool turned) {
     char text[LABEL_TEXT];
+    bool all = true;
     for (size_t i = 0; i < p->f->n_marks && i < PANEL_MARKS; i++) {
         const mark *m = &p->f->marks[i];
         p->mark[i] = (mark_place){0};
@@ -88,9 +116,18 @@ void marks_place(panel *p) {
             continue;
         if (m->kind == MARK_CIRCLE)
             place_circle(p, i, m->value, w);
+        else if (turned && m->kind == MARK_X)
+            place_turned(p, i, w);
         else
             place_label(p, i, m, w);
+        all = all && (p->mark[i].label || m->kind != MARK_X);
     }
+    return all;
+}
+
+void marks_place(panel *p) {
+    if (!place_all(p, false))
+        place_all(p, true); // lines too close for names between them
 }
 
 void marks_draw_lines(panel *p) {
@@ -128,8 +165,14 @@ void marks_draw_lines(panel *p) {
 
 void marks_draw_labels(panel *p) {
     char text[LABEL_TEXT];
-    for (size_t i = 0; i < p->f->n_marks && i < PANEL_MARKS; i++)
-        if (p->mark[i].label)
-            canvas_text(p->c, label_of(p, &p->f->marks[i], text), p->mark[i].box.x,
-                        p->mark[i].box.y + 7, 0, 0, &label_style);
+    for (size_t i = 0; i < p->f->n_marks && i < PANEL_MARKS; i++) {
+        rect box = p->mark[i].box;
+        if (!p->mark[i].label)
+            continue;
+        text_style t = label_style;
+        t.angle = p->mark[i].turned ? M_PI / 2 : 0;
+        double x = p->mark[i].turned ? box.x + 7 : box.x;
+        double y = p->mark[i].turned ? box.y + box.h : box.y + 7;
+        canvas_text(p->c, label_of(p, &p->f->marks[i], text), x, y, 0, 0, &t);
+    }
 }

@@ -176,7 +176,8 @@ static void layout(panel *p) {
     double left = frame_left(p), right = fmax(10, legend_right(p)) + bar_room(p);
     p->frame.x = p->box.x + left;
     p->frame.w = p->box.w - left - right;
-    if (p->f->equal_scale && p->frame.w > 0 && p->frame.h > 0) {
+    bool linear = p->x.scale == SCALE_LINEAR && p->y.scale == SCALE_LINEAR;
+    if (p->f->equal_scale && linear && p->frame.w > 0 && p->frame.h > 0) {
         make_equal(p);
         axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
     }
@@ -265,7 +266,7 @@ static bool draw_all(panel *p, err *e) {
     return true;
 }
 
-bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err *e) {
+static bool draw_panel(canvas *c, const figure *f, const plot_options *o, rect box, err *e) {
     panel *p = mem_zalloc(1, sizeof *p, "a panel of a picture", e);
     if (!p)
         return false;
@@ -289,5 +290,19 @@ bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err
     }
     bool ok = draw_all(p, e);
     free(p);
+    return ok;
+}
+
+// Text of the usual size would leave a small panel no room for data: below 4.4 x 3 inches
+// everything shrinks with the panel, to 60% at most.
+bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err *e) {
+    double shrink = fmax(0.6, fmin(1, fmin(box.w / 317, box.h / 216))), scale = c->scale;
+    cairo_save(c->cr);
+    cairo_scale(c->cr, shrink, shrink);
+    c->scale *= shrink;
+    rect larger = {box.x / shrink, box.y / shrink, box.w / shrink, box.h / shrink};
+    bool ok = draw_panel(c, f, o, larger, e);
+    c->scale = scale;
+    cairo_restore(c->cr);
     return ok;
 }

@@ -49,6 +49,7 @@ typedef struct busy {
 
 typedef struct mark_place {
     bool line, label; // can be drawn
+    bool turned;      // the label runs up along the line
     double at;        // place of the line
     rect box;         // of the label
 } mark_place;

@@ -7,16 +7,18 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static bool in_reach(const panel *p, double x, double y) {
-    rect r = panel_reach(p);
-    return x >= r.x && x <= r.x + r.w && y >= r.y && y <= r.y + r.h; // false for NaN
+// Markers are drawn whole or not at all: one on the edge of the frame reaches over it.
+static bool in_frame(const panel *p, double x, double y) {
+    rect r = p->frame;
+    return x >= r.x - 0.5 && x <= r.x + r.w + 0.5 && y >= r.y - 0.5 &&
+           y <= r.y + r.h + 0.5; // false for NaN
 }
 
 void points_draw(panel *p, const series *s, const look *l, double radius) {
     canvas_colour(p->c, l->colour, l->alpha);
     for (size_t i = 0; i < s->n; i++) {
         double x = panel_x(p, s->x[i]), y = panel_y(p, s->y[i]);
-        if (!in_reach(p, x, y))
+        if (!in_frame(p, x, y))
             continue;
         canvas_marker(p->c, l->marker, x, y, radius);
         cairo_fill(p->c->cr);
@@ -62,19 +64,17 @@ bool scatter_draw(panel *p, err *e) {
     }
     for (size_t i = 0; i < f->n_series; i++)
         l[i] = panel_look(p, i);
-    panel_clip(p);
     for (size_t i = 0; i < longest; i++)
         for (size_t s = 0; s < f->n_series; s++) {
             if (i >= f->series[s].n)
                 continue;
             double x = panel_x(p, f->series[s].x[i]), y = panel_y(p, f->series[s].y[i]);
-            if (!in_reach(p, x, y) || (k.bit && !first_time(&k, s, p, x, y)))
+            if (!in_frame(p, x, y) || (k.bit && !first_time(&k, s, p, x, y)))
                 continue;
             canvas_colour(p->c, l[s].colour, alpha * l[s].alpha);
             canvas_marker(p->c, l[s].marker, x, y, radius);
             cairo_fill(p->c->cr);
         }
-    cairo_restore(p->c->cr);
     free(l);
     free(k.bit);
     return true;

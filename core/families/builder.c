@@ -71,33 +71,33 @@ static bool check_shape(const builder *b, const tensor *t, int64_t rows, int64_t
     return where(b, e);
 }
 
-static bool all_finite(const builder *b, const tensor *t, const double *v, int64_t n, err *e) {
-    int64_t nan = 0, inf = 0;
-    for (int64_t i = 0; i < n; i++) {
-        nan += isnan(v[i]) != 0;
-        inf += isinf(v[i]) != 0;
-    }
-    if (nan + inf == 0)
-        return true;
-    err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
-            text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)nan,
-            (long long)inf, (long long)n);
-    return where(b, e);
-}
-
-// Copies `rows` rows of t, beginning with row `first`, into the mat.
+// Copies `rows` rows of t, beginning with row `first`, into the mat: a piece at a time, so that the
+// host never holds a second copy of a large matrix (an embedding in double would be four times its
+// BF16 file). Counts what is no number over the whole tensor (fault B15).
 static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
-    int64_t n = to.rows * to.cols;
-    double *v = mem_alloc((size_t)n, sizeof *v, "a weight", e);
-    if (!v)
-        return false;
-    bool ok = ckpt_read_f64(b->ck, t, first * to.cols, n, v, e) && all_finite(b, t, v, n, e);
-    if (ok) {
-        b->be->op->write(b->be, v, to);
-        ok = backend_check(b->be, e);
+    enum { PIECE = 1 << 20 }; // numbers
+    int64_t most = PIECE / to.cols, nan = 0, inf = 0;
+    most = most < 1 ? 1 : most < to.rows ? most : to.rows;
+    double *v = mem_alloc((size_t)(most * to.cols), sizeof *v, "a piece of a weight", e);
+    bool ok = v != NULL;
+    for (int64_t r = 0; ok && r < to.rows; r += most) {
+        int64_t rows = to.rows - r < most ? to.rows - r : most, n = rows * to.cols;
+        ok = ckpt_read_f64(b->ck, t, (first + r) * to.cols, n, v, e);
+        for (int64_t i = 0; ok && i < n; i++) {
+            nan += isnan(v[i]) != 0;
+            inf += isinf(v[i]) != 0;
+        }
+        if (ok)
+            b->be->op->write(b->be, v, mat_rows(to, r, rows));
+        ok = ok && backend_check(b->be, e);
     }
     free(v);
-    return ok;
+    if (!ok || nan + inf == 0)
+        return ok;
+    err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
+            text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)nan,
+            (long long)inf, (long long)(to.rows * to.cols));
+    return where(b, e);
 }
 
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,

@@ -58,6 +58,16 @@ static int colour_of(const picture *p, double place) {
     return 16 + 36 * (int)lround(c.r * 5) + 6 * (int)lround(c.g * 5) + (int)lround(c.b * 5);
 }
 
+// Place of edge k; an edge at 0 on a log axis lies at its lower end.
+static double edge(const picture *p, size_t k) {
+    double place = axes_place(&p->x, p->h->x[k]);
+    return isnan(place) ? 0 : place;
+}
+
+static double middle(const picture *p, size_t k) {
+    return (edge(p, k) + edge(p, k + 1)) / 2;
+}
+
 static size_t map_row(const picture *p, size_t from_top) {
     return p->h->row_label ? from_top : p->h->rows - 1 - from_top;
 }
@@ -71,18 +81,16 @@ static double level(const picture *p, size_t r0, size_t r1, double u0, double u1
     // Edges ascend: search for the first column with its middle at u0 or beyond.
     while (from < to) {
         size_t k = (from + to) / 2;
-        double place = (axes_place(&p->x, h->x[k]) + axes_place(&p->x, h->x[k + 1])) / 2;
-        if (place < u0)
+        if (middle(p, k) < u0)
             from = k + 1;
         else
             to = k;
     }
     size_t end = from;
-    while (end < h->cols &&
-           (axes_place(&p->x, h->x[end]) + axes_place(&p->x, h->x[end + 1])) / 2 < u1)
+    while (end < h->cols && middle(p, end) < u1)
         end++;
     if (end == from) { // columns wider than a cell
-        while (from > 0 && axes_place(&p->x, h->x[from]) > mid)
+        while (from > 0 && edge(p, from) > mid)
             from--;
         end = from < h->cols ? from + 1 : from;
     }

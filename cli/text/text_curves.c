@@ -15,6 +15,7 @@ typedef struct area {
     axes_span x_span, y_span;
     int left, top, w, h; // of the data, in cells
     bool letters;        // instead of dots
+    uint64_t named;      // marks (of the first 64) whose names stand above the frame
 } area;
 
 // Faint series are context: in one colour they would only be in the way.
@@ -42,6 +43,10 @@ static void spot(area *a, double u, double v, size_t series) {
     int colour = text_colour(a->t, series);
     long x = lround(u), y = lround(v);
     if (!a->letters) {
+        // A line does not merge with the faint dots behind it.
+        grid_cell *c = grid_at(&a->g, (int)(x / 2), (int)(y / 4));
+        if (c->colour == TEXT_GREY && colour != TEXT_GREY)
+            c->dots = 0;
         grid_dot(&a->g, x, y, colour);
         return;
     }
@@ -166,6 +171,7 @@ static void draw_marks(area *a) {
             if (from >= end && from >= 0) {
                 grid_text(&a->g, from, a->top - 1, name, -1, a->t->colour ? TEXT_GREY : GRID_PLAIN);
                 end = from + w + 2;
+                a->named |= i < 64 ? UINT64_C(1) << i : 0;
             }
         }
         if (m->kind == MARK_Y && v >= 4 * a->top && v < 4 * (a->top + a->h))
@@ -221,6 +227,32 @@ static void legend(const area *a) {
     }
 }
 
+// Names of vertical marks that found no room above the frame.
+static void other_marks(const area *a) {
+    const textplot *t = a->t;
+    int shown = 0, more = 0;
+    for (size_t i = 0; i < t->f->n_marks; i++) {
+        const mark *m = &t->f->marks[i];
+        double place = axes_place(&a->x, m->value);
+        if (m->kind != MARK_X || !*m->label || !(place >= 0 && place <= 1) ||
+            (i < 64 && a->named >> i & 1))
+            continue;
+        if (shown == 4) {
+            more++;
+            continue;
+        }
+        char name[200], number[48], line[300];
+        grid_escape(m->label, t->utf8, name, sizeof name);
+        text_number_short(m->value, number, sizeof number);
+        snprintf(line, sizeof line, "  %s  %s = %s", t->utf8 ? "\u250a" : ":", name, number);
+        grid_cut(t->out, line, t->columns);
+        fputc('\n', t->out);
+        shown++;
+    }
+    if (more)
+        text_say(t, "     and %d more", more);
+}
+
 static void footer(const area *a) {
     const axes_span *s[2] = {&a->x_span, &a->y_span};
     for (int i = 0; i < 2; i++)
@@ -273,7 +305,7 @@ static bool draw(const textplot *t, err *e) {
     axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
     a.left = text_label_width(&a.y) + 2;
     a.w = (t->columns - a.left) / panels - (f->n_series > 1 ? PANEL_GAP : 1);
-    if (f->equal_scale) {
+    if (f->equal_scale && a.x.scale == SCALE_LINEAR && a.y.scale == SCALE_LINEAR) {
         make_equal(&a);
         axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
         a.left = text_label_width(&a.y) + 2;
@@ -303,6 +335,7 @@ static bool draw(const textplot *t, err *e) {
     text_title_below(t, &a.x, a.left - (panels - 1) * (a.w + PANEL_GAP),
                      panels * (a.w + PANEL_GAP) - PANEL_GAP);
     legend(&a);
+    other_marks(&a);
     footer(&a);
     return true;
 }
