@@ -6,10 +6,14 @@
 
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
+extern const family family_mamba2;
 
 const family *const families[] = {
-    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct,
-    &family_kda,       &family_comba,          NULL,
+    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct, &family_kda,
+    &family_comba,
+    // clang-format off: one line each
+    &family_mamba2, NULL,
+    // clang-format on
 };
 
 const family *family_find(const char *model_type, const char **nearest) {
