@@ -182,18 +182,6 @@ static bool fold_leftover(inspection *x, err *e) {
     return ok;
 }
 
-static void nearest_name(const ckpt *c, const char *name, char *buf, size_t size) {
-    int best = 4 + (int)(strlen(name) / 4);
-    for (int64_t i = 0; i < ckpt_count(c) && best > 0; i++) {
-        const char *other = ckpt_at(c, i)->name;
-        int d = text_distance(name, other, best - 1);
-        if (d < best) {
-            best = d;
-            text_escape(other, strlen(other), buf, size);
-        }
-    }
-}
-
 // "model.layers.3.attn.b" -> "model.layers.#.attn.b" and 3; the first whole number only.
 static int64_t fold_missing(const char *name, char *buf, size_t size) {
     for (const char *s = name; *s;) {
@@ -206,6 +194,56 @@ static int64_t fold_missing(const char *name, char *buf, size_t size) {
     }
     snprintf(buf, size, "%s", name);
     return -1;
+}
+
+static size_t common(const char *a, const char *b) {
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    return n;
+}
+
+// Is `other` nearer to `name` than what was found before? Of equally near ones, that which begins
+// alike for longer.
+static bool nearer(const char *name, const char *other, int *best, size_t *alike) {
+    int d = text_distance(name, other, *best);
+    size_t n = common(name, other);
+    if (d > *best || (d == *best && n <= *alike))
+        return false;
+    *best = d;
+    *alike = n;
+    return true;
+}
+
+// Among what nothing reads if anything there is near, for such a tensor is likely the one that is
+// missed; else among all but the same tensor of other layers.
+static void nearest_name(const inspection *x, const char *name, const char *pattern, char *buf,
+                         size_t size) {
+    int best = 3 + (int)(strlen(name) / 4);
+    size_t alike = 0;
+    char other_pattern[600];
+    for (size_t i = 0; i < x->m->leftover.n; i++)
+        if (nearer(name, x->m->leftover.v[i], &best, &alike))
+            snprintf(buf, size, "%s", x->m->leftover.v[i]);
+    bool found = buf[0];
+    for (int64_t i = 0; !found && i < ckpt_count(x->c); i++) {
+        const char *other = ckpt_at(x->c, i)->name;
+        fold_missing(other, other_pattern, sizeof other_pattern);
+        if (strcmp(pattern, other_pattern) == 0 || !nearer(name, other, &best, &alike))
+            continue;
+        text_escape(other, strlen(other), buf, size);
+    }
+}
+
+// False when the file has nothing of the layer that NAME belongs to: then no name is near it.
+static bool layer_is_there(const ckpt *c, const char *name, const char *pattern) {
+    if (!strchr(pattern, '#'))
+        return true;
+    size_t stem = strcspn(pattern, "#"), n = stem + strspn(name + stem, "0123456789");
+    for (int64_t i = 0; i < ckpt_count(c); i++)
+        if (strncmp(ckpt_at(c, i)->name, name, n + (name[n] == '.')) == 0)
+            return true;
+    return false;
 }
 
 static bool fold_all_missing(inspection *x, err *e) {
@@ -237,7 +275,8 @@ static bool fold_all_missing(inspection *x, err *e) {
         x->n_missing += ok;
         if (first >= 0 && n > 1)
             inspect_ranges(number, n, g->numbers, sizeof g->numbers);
-        nearest_name(x->c, l->v[i], g->nearest, sizeof g->nearest);
+        if (layer_is_there(x->c, l->v[i], pattern))
+            nearest_name(x, l->v[i], pattern, g->nearest, sizeof g->nearest);
     }
     free(number);
     free(done);

@@ -135,6 +135,15 @@ static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64
     return n;
 }
 
+// Windows of a large model take minutes a block: the user may stop between them.
+static bool go_on(pass *p, int64_t t0) {
+    bool go = true;
+    if (p->progress)
+#pragma omp critical(spectrum_progress)
+        go = p->progress(p->progress_ctx, p->row * p->r->T + t0, p->r->rows * p->r->T);
+    return go;
+}
+
 static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
                      err *e) {
     (void)state;
@@ -162,6 +171,12 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
         go = ok;
         if (go && !run_job(p, l, &jobs[i], tape, t0, s->T, be, &mine)) {
             err_prefix(&mine, "head %d", l->head[jobs[i].head].head);
+            go = false;
+        } else if (go && !go_on(p, t0)) {
+            err_set(&mine, ERR_CANCELLED, "stopped at token %lld", (long long)t0);
+            go = false;
+        }
+        if (!go && mine.code != ERR_NONE) {
 #pragma omp critical(spectrum_error)
             err_set(e, mine.code, "%s", mine.text);
 #pragma omp atomic write

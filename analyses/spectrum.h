@@ -114,7 +114,7 @@ typedef struct spectrum_span {
     double lost;          // share of modes below the rounding noise of their product: they rank as
                           // the shortest half-lives and have no value
     double vanished;      // share of eigenvalues below 0.01
-    double complex_share; // of eigenvalues that are not real
+    double complex_share; // not real, of eigenvalues above the rounding noise
     double cond, error;   // median condition number, largest 1e-15 norm2 cond; NaN without
 } spectrum_span;
 

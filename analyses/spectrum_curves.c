@@ -236,35 +236,46 @@ static bool fill_half_lives(const spectrum_result *r, int layer, curve *c, err *
     return true;
 }
 
-// "W >= 16 tokens (K / n_h)" of the first layer that needs it, as a note.
+// One sentence each for all items: many notes would squeeze the picture.
 static bool half_life_notes(figure *f, const spectrum_item *x, size_t n, err *e) {
-    bool ok = true;
-    for (size_t i = 0; ok && i < n; i++) {
+    int64_t least = 0, most = 0; // tokens that an ungated layer needs
+    double never = 0, lost = 0;
+    for (size_t i = 0; i < n; i++) {
         const spectrum_result *r = x[i].result;
-        spectrum_span s;
         for (int l = 0; l < r->n_layers; l++) {
             const head_shape *h = &r->layer[l].shape;
+            int64_t need = h->n_h ? (h->K + h->n_h - 1) / h->n_h : 0;
             if (spectrum_window_tells(h, 1))
                 continue;
-            ok = figure_note(f, e,
-                             "%s has no gate: windows below K / n_h = %d tokens leave directions "
-                             "frozen and say nothing about half-lives.",
-                             x[i].name, (h->K + h->n_h - 1) / h->n_h);
-            break;
+            least = least == 0 || need < least ? need : least;
+            most = need > most ? need : most;
         }
         int last = r->n_windows - 1;
         while (last > 0 && !spectrum_has_products(r, last))
             last--;
-        ok = ok && spectrum_window_summary(r, -1, -1, last, &s, e);
-        if (ok && s.never > 0)
-            ok = figure_note(f, e, "%s: %.3g %% of the modes over %lld tokens never decay.",
-                             x[i].name, 100 * s.never, (long long)s.W);
-        if (ok && s.lost > 0)
-            ok = figure_note(f, e,
-                             "%s: %.3g %% of the modes over %lld tokens are below rounding; they "
-                             "count as the shortest and have no value.",
-                             x[i].name, 100 * s.lost, (long long)s.W);
+        spectrum_span s;
+        if (!spectrum_window_summary(r, -1, -1, last, &s, e))
+            return false;
+        never = fmax(never, s.never); // fmax passes over NaN
+        lost = fmax(lost, s.lost);
     }
+    bool ok = true;
+    char range[64];
+    snprintf(range, sizeof range, least == most ? "%lld" : "%lld to %lld", (long long)least,
+             (long long)most);
+    if (most)
+        ok = figure_note(f, e,
+                         "Without a gate, windows below K / n_h = %s tokens leave directions "
+                         "frozen and are left out.",
+                         range);
+    if (ok && never > 0)
+        ok = figure_note(f, e, "Up to %.3g %% of the modes of the longest window never decay.",
+                         100 * never);
+    if (ok && lost > 0)
+        ok = figure_note(f, e,
+                         "Up to %.3g %% of the modes of the longest window are below rounding: "
+                         "ranked shortest, without a value.",
+                         100 * lost);
     return ok;
 }
 

@@ -57,7 +57,7 @@ enum { NORMS, RADII, ASYMMETRIES, LIVES, CONDS, PILES };
 
 // Adds one product to the piles.
 static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at, int64_t W, pile *p,
-                    spectrum_span *out, int64_t counts[5]) {
+                    spectrum_span *out, int64_t counts[6]) {
     const window_facts *f = &h->facts[at];
     double back = exp(f->log_scale);
     int K = l->shape.K;
@@ -74,8 +74,9 @@ static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at,
         double complex z = h->eig[at * K + i];
         double m = cabs(z);
         counts[0]++;
-        counts[1] += cimag(z) != 0;
+        counts[1] += fabs(cimag(z)) > noise;
         counts[2] += m * back < 0.01;
+        counts[5] += m > noise;
         if (tells) {
             double life = m > noise || m == 0 ? spectrum_mode_half_life(m, f->log_scale, W) : LOST;
             p[LIVES].v[p[LIVES].n++] = life;
@@ -99,7 +100,7 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
     bool ok = false;
     *out = (spectrum_span){.W = r->windows[window], .cond = NAN, .error = NAN};
     size_t products = 0, K = (size_t)r->K;
-    int64_t counts[5] = {0};
+    int64_t counts[6] = {0};
     for (int i = 0; i < r->n_layers; i++)
         for (int h = 0; h < r->layer[i].n_heads; h++)
             products += chosen(i, layer) && chosen(h, head) ? (size_t)r->samples : 0;
@@ -121,7 +122,7 @@ bool spectrum_window_summary(const spectrum_result *r, int layer, int head, int 
     quantiles(&p[LIVES], (double[]){0.1, 0.5, 0.9}, 3, out->half_life);
     out->asymmetry = median(&p[ASYMMETRIES]);
     out->cond = median(&p[CONDS]);
-    out->complex_share = (double)counts[1] / (double)counts[0]; // 0 / 0: NaN, nothing evaluated
+    out->complex_share = (double)counts[1] / (double)counts[5]; // 0 / 0: NaN, nothing evaluated
     out->vanished = (double)counts[2] / (double)counts[0];
     out->never = (double)counts[3] / (double)p[LIVES].n; // NaN: the window does not tell
     out->lost = (double)counts[4] / (double)p[LIVES].n;

@@ -74,8 +74,16 @@ static bool values(const transitions *x, int64_t t, backend *be, double complex 
     window_facts f;
     if (!be->op->window_spectrum(be, x, t, 1, eig, NULL, &f, e))
         return false;
-    for (int i = 0; f.log_scale != 0 && i < x->K; i++)
+    for (int i = 0; i < x->K; i++) {
+        // Two equal real values (channels that do not decay) come out of rounding as a pair with
+        // imaginary parts near the root of its size. KDA and RWKV-7 steps have real values only.
+        if (fabs(cimag(eig[i])) < 1e-6 * f.norm2)
+            eig[i] = creal(eig[i]);
+        // And channels that are wiped come out with either sign.
+        if (cabs(eig[i]) < 1e-14 * x->K * f.norm2)
+            eig[i] = 0;
         eig[i] *= exp(f.log_scale);
+    }
     return true;
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 16, TENSOR_MOST = 46 };
+enum { COLUMNS = 80, LABEL = 16, SHAPE = 10 };
 
 typedef struct writer {
     const output *out;
@@ -58,7 +58,9 @@ static void fact(const writer *w, const char *label, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (w->md) {
-        output_print(w->out, "- %s: %s\n", label, text);
+        // blanks in front of a label make it an item below the last one
+        output_print(w->out, "%s- %s: %s\n", *label == ' ' ? "  " : "", label + strspn(label, " "),
+                     text);
         return;
     }
     output_print(w->out, "  %-*s  ", LABEL, label);
@@ -142,7 +144,7 @@ static void print_sizes(const writer *w, const inspection *x) {
          bytes_text((int64_t)x->bytes, size, sizeof size));
     fact(w, "parameters", "%" PRId64, x->parameters);
     for (int i = 0; i < x->n_dtypes; i++)
-        fact(w, i ? "" : "by dtype", "%s: %" PRId64 " in %" PRId64 " tensor%s, %s",
+        fact(w, i && !w->md ? "" : "by dtype", "%s: %" PRId64 " in %" PRId64 " tensor%s, %s",
              text_show(x->dtype[i].type), x->dtype[i].count, x->dtype[i].tensors,
              x->dtype[i].tensors == 1 ? "" : "s",
              bytes_text((int64_t)x->dtype[i].bytes, size, sizeof size));
@@ -176,7 +178,7 @@ static void print_layers(const writer *w, const inspection *x) {
     for (size_t i = 0; i < x->n_kinds; i++) {
         const layer_kind *k = &x->kind[i];
         char label[64];
-        snprintf(label, sizeof label, "layers %.40s", k->layers);
+        snprintf(label, sizeof label, "layer%s %.40s", k->n == 1 ? "" : "s", k->layers);
         fact(w, label, "%s%s", k->body->kind,
              k->body->linear || k->growing == 0 ? "" : ", sees the whole row");
         states += k->n * k->state_bytes;
@@ -214,12 +216,38 @@ static void print_need(const writer *w, const inspection *x, const inspect_look 
          bytes_text(n->carries, size, sizeof size));
     fact(w, "activations", "about %s", bytes_text(n->activations, size, sizeof size));
     fact(w, "losses", "%s a row", bytes_text(n->losses, size, sizeof size));
-    fact(w, "together", "about %s", bytes_text(n->total, size, sizeof size));
+    fact(w, "together", "about %s, besides the program and the mapped file",
+         bytes_text(n->total, size, sizeof size));
     fact(w, "while loading", "another %s for a moment", bytes_text(n->loading, size, sizeof size));
     fact(w, "erank", "adds %s a row", bytes_text(n->erank, size, sizeof size));
 }
 
 // Findings -----------------------------------------------------------------------------------
+
+// Alone, a tensor keeps its name: the number says where it stands.
+static const char *pattern_of(const tensor_group *g) {
+    return g->n == 1 ? g->of->name : g->pattern;
+}
+
+static void print_missing(const writer *w, const inspection *x) {
+    char names[3500];
+    for (size_t i = 0, k; i < x->n_missing; i = k) {
+        const missing_group *g = &x->missing[i];
+        size_t at = 0;
+        // Whole layers that are not there are one item.
+        for (k = i; k < x->n_missing && at + 700 < sizeof names; k++) {
+            const missing_group *h = &x->missing[k];
+            if (k > i && (!g->numbers[0] || g->nearest[0] || h->nearest[0] ||
+                          strcmp(g->numbers, h->numbers) != 0))
+                break;
+            snprintf(names + at, sizeof names - at, "%s%s", k > i ? ", " : "",
+                     text_show(h->pattern));
+            at += strlen(names + at);
+        }
+        item(w, "! %s%s%s%s%s%s", names, g->numbers[0] ? " in layers " : "", g->numbers,
+             g->nearest[0] ? " (nearest: " : "", g->nearest, g->nearest[0] ? ")" : "");
+    }
+}
 
 static void print_findings(const writer *w, const inspection *x) {
     char name[600];
@@ -232,19 +260,15 @@ static void print_findings(const writer *w, const inspection *x) {
     }
     if (x->n_missing) {
         section(w, "missing: the family needs them, the file lacks them");
-        for (size_t i = 0; i < x->n_missing; i++) {
-            const missing_group *g = &x->missing[i];
-            text_escape(g->pattern, strlen(g->pattern), name, sizeof name);
-            item(w, "! %s%s%s%s%s%s", name, g->numbers[0] ? " in layers " : "", g->numbers,
-                 g->nearest[0] ? " (nearest: " : "", g->nearest, g->nearest[0] ? ")" : "");
-        }
+        print_missing(w, x);
     }
     if (x->leftover.n) {
         section(w, "left over: in the file, and nothing reads them");
         for (size_t i = 0; i < x->leftover.n; i++) {
             const tensor_group *g = &x->leftover.v[i];
-            text_escape(g->pattern, strlen(g->pattern), name, sizeof name);
-            item(w, "! %s%s%s", name, g->numbers[0] ? " in layers " : "", g->numbers);
+            bool many = g->n > 1 && g->numbers[0];
+            text_escape(pattern_of(g), strlen(pattern_of(g)), name, sizeof name);
+            item(w, "! %s%s%s", name, many ? " in layers " : "", many ? g->numbers : "");
         }
     }
     if (!x->m && x->type[0] && ckpt_count(x->c))
@@ -292,36 +316,52 @@ static const char *shape_of(const tensor *t, char *buf, size_t size) {
 static const char *usual_layers(const tensor_groups *g) {
     const char *usual = "";
     int64_t most = 0;
-    for (size_t i = 0; i < g->n; i++)
-        if (g->v[i].n > most && g->v[i].number) {
-            most = g->v[i].n;
-            usual = g->v[i].numbers;
+    for (size_t i = 0; i < g->n; i++) {
+        const tensor_group *t = &g->v[i];
+        int64_t layers = 0;
+        for (int64_t k = 0; t->number && k < t->n; k++) // experts name a layer many times
+            layers += k == 0 || t->number[k] != t->number[k - 1];
+        if (layers > most) {
+            most = layers;
+            usual = t->numbers;
         }
+    }
     return usual;
 }
 
 static void group_name(const tensor_group *g, char *buf, size_t size) {
-    text_escape(g->pattern, strlen(g->pattern), buf, size);
+    text_escape(pattern_of(g), strlen(pattern_of(g)), buf, size);
     size_t at = strlen(buf);
     if (g->n > 1 && at + 16 < size)
         snprintf(buf + at, size - at, " [%" PRId64 "]", g->n);
 }
 
+static bool stands_apart(const tensor_group *t, const char *usual) {
+    return t->number && t->n > 1 && strcmp(t->numbers, usual) != 0;
+}
+
 static void tensor_rows(const writer *w, const tensor_groups *g) {
     char name[640], shape[160];
     const char *usual = usual_layers(g);
-    int width = 20;
+    // Names have what dtype, shape and layers leave; longer ones take a line of their own.
+    int width = 20, rest = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        int n = (int)strlen(shape_of(g->v[i].of, shape, sizeof shape));
+        if (stands_apart(&g->v[i], usual))
+            n = (n < SHAPE ? SHAPE : n) + 4 + (int)strlen(g->v[i].numbers);
+        rest = n > rest ? n : rest;
+    }
     for (size_t i = 0; i < g->n; i++) {
         group_name(&g->v[i], name, sizeof name);
         int n = columns_of(name, strlen(name));
-        if (n <= TENSOR_MOST && n > width)
+        if (n <= COLUMNS - 10 - rest && n > width)
             width = n;
     }
     for (size_t i = 0; i < g->n; i++) {
         const tensor_group *t = &g->v[i];
         group_name(t, name, sizeof name);
         int n = columns_of(name, strlen(name));
-        bool apart = t->number && t->n > 0 && strcmp(t->numbers, usual) != 0 && t->n > 1;
+        bool apart = stands_apart(t, usual);
         shape_of(t->of, shape, sizeof shape);
         output_print(w->out, "  %s", name);
         if (n > width)
@@ -330,8 +370,8 @@ static void tensor_rows(const writer *w, const tensor_groups *g) {
             output_print(w->out, "%*s", width - n, "");
         output_print(w->out, "  %-5s %s", text_show(t->of->type_name), shape);
         if (apart)
-            output_print(w->out, "%*s in %s", strlen(shape) < 12 ? (int)(12 - strlen(shape)) : 0,
-                         "", t->numbers);
+            output_print(w->out, "%*s in %s",
+                         strlen(shape) < SHAPE ? (int)(SHAPE - strlen(shape)) : 0, "", t->numbers);
         output_print(w->out, "\n");
     }
 }
@@ -355,7 +395,7 @@ static void tensor_table(const writer *w, const tensor_groups *g) {
                          "|---|---:|---|---|---:|---|\n");
     for (size_t i = 0; i < g->n; i++) {
         const tensor_group *t = &g->v[i];
-        text_escape(t->pattern, strlen(t->pattern), name, sizeof name);
+        text_escape(pattern_of(t), strlen(pattern_of(t)), name, sizeof name);
         output_print(w->out, "| ");
         cell(w, name);
         output_print(w->out, " | %" PRId64 " | ", t->n);

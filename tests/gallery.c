@@ -277,3 +277,59 @@ figure *gallery_odd_names(void) {
     must(figure_note(f, NULL, "note \x1b[1m with escapes"));
     return f;
 }
+
+static double hostile(unsigned *seed) {
+    static const double odd[] = {0,      -0.0,   NAN,    INFINITY, -INFINITY, 1e308, -1e308,
+                                 5e-324, 1e-310, -1e-30, 1,        1,         -1,    65536};
+    double r = gallery_random(seed);
+    if (r < 0.3)
+        return odd[(size_t)(gallery_random(seed) * 14)];
+    return gallery_normal(seed) * pow(10, floor(gallery_random(seed) * 12 - 6));
+}
+
+figure *gallery_hostile(unsigned seed) {
+    enum { N = 24 };
+    unsigned s = seed * 2654435761u + 1;
+    double mostly = gallery_random(&s); // how hostile this one is
+    figure_kind kind = (figure_kind)(gallery_random(&s) * 5);
+    figure *f = figure_new(kind, "hostile", "hostile numbers", "", NULL);
+    axis_scale sx = (axis_scale)(gallery_random(&s) * 3), sy = (axis_scale)(gallery_random(&s) * 3);
+    must(f && figure_axis(&f->x, "x", "tokens", sx, NULL) &&
+         figure_axis(&f->y, "y", "1", sy, NULL));
+    f->x.tokens = gallery_random(&s) < 0.5;
+    f->equal_scale = gallery_random(&s) < 0.2;
+    if (gallery_random(&s) < 0.3)
+        f->x.lo = hostile(&s), f->x.hi = hostile(&s);
+    if (gallery_random(&s) < 0.3)
+        f->y.lo = hostile(&s), f->y.hi = hostile(&s);
+    double x[N + 1], y[N * 4], lo[N], hi[N];
+    for (int i = 0; i <= N; i++)
+        x[i] = gallery_random(&s) < 0.9 * mostly ? hostile(&s) : i;
+    if (kind == FIG_HEATMAP) {
+        size_t rows = 1 + (size_t)(gallery_random(&s) * 4);
+        for (size_t i = 0; i < rows * N; i++)
+            y[i] = gallery_random(&s) < mostly ? hostile(&s) : (double)i;
+        must(figure_heat(f, rows, N, y, x, NULL, "v", "1",
+                         gallery_random(&s) < 0.5 ? NAN : hostile(&s),
+                         gallery_random(&s) < 0.5 ? NAN : hostile(&s),
+                         (heat_map)(gallery_random(&s) * 3), NULL));
+    }
+    int n_series = kind == FIG_HEATMAP ? 0 : (int)(gallery_random(&s) * 6);
+    for (int k = 0; k < n_series; k++) {
+        size_t n = (size_t)(gallery_random(&s) * (N + 1));
+        for (size_t i = 0; i < n; i++) {
+            y[i] = gallery_random(&s) < mostly ? hostile(&s) : (double)i;
+            lo[i] = y[i] - 1;
+            hi[i] = gallery_random(&s) < 0.8 ? y[i] + 1 : hostile(&s);
+        }
+        bool band = gallery_random(&s) < 0.5;
+        must(figure_series(f, k % 2 ? "name" : "", (series_style)(gallery_random(&s) * 3), n, x, y,
+                           band ? lo : NULL, band ? hi : NULL, band ? "band" : NULL, NULL));
+        f->series[k].colour = (int)(gallery_random(&s) * 12) - 1;
+    }
+    for (int k = 0; k < 5; k++)
+        must(figure_mark(f, (mark_kind)(gallery_random(&s) * 3), hostile(&s), "mark", NULL));
+    for (int k = 0; kind == FIG_BARS && k < 9; k++)
+        must(figure_category(f, "category with a name", NULL));
+    return f;
+}

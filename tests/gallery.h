@@ -20,6 +20,10 @@ figure *gallery_table(void);
 figure *gallery_log_axis(void);  // 0, -1, NaN and one positive value on a log axis
 figure *gallery_odd_names(void); // escapes, wide characters, bidi, bytes that are not UTF-8
 
+// A figure of any drawable kind with hostile numbers: NaN, infinities, +-1e308, denormals, equal
+// values, limits the wrong way round, marks anywhere.
+figure *gallery_hostile(unsigned seed);
+
 // One curve of n values.
 figure *gallery_curve(size_t n, const double *x, const double *y, axis_scale scale);
 // A set with one figure, which it owns.

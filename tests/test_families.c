@@ -321,6 +321,30 @@ static void a_wrong_hidden_size_names_both_numbers(void **state) {
     tiny_free(t);
 }
 
+// Keys that are absent have the values of FLA's config classes.
+static void absent_keys_have_the_defaults_of_the_config_classes(void **state) {
+    (void)state;
+    double want[T];
+    tiny_spec s = {.family = "delta_net", .conv = 4, .D = 16, .H = 16, .K = 1, .V = 1, .seed = 22};
+    tiny_model *t = tiny_new(s);
+    wanted(t, want);
+    static const char *const gone[] = {"num_heads",        "expand_k",  "expand_v",
+                                       "use_gate",         "conv_size", "use_short_conv",
+                                       "allow_neg_eigval", "norm_eps",  "tie_word_embeddings"};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        tiny_set(t, gone[i], NULL);
+    same_loss(t, want, 0);
+    tiny_free(t);
+    s = (tiny_spec){.family = "kda", .conv = 4, .H = 16, .K = 128, .V = 128, .L = 1, .seed = 23};
+    t = tiny_new(s);
+    wanted(t, want);
+    static const char *const kda[] = {"num_heads", "num_v_heads", "head_dim", "expand_v"};
+    for (size_t i = 0; i < sizeof kda / sizeof *kda; i++)
+        tiny_set(t, kda[i], NULL);
+    same_loss(t, want, 0);
+    tiny_free(t);
+}
+
 // B27: rank 3 with a middle of 1, or rank 2; nothing else.
 static void convolutions_of_rank_two_and_three_are_the_same(void **state) {
     (void)state;
@@ -624,6 +648,7 @@ int main(void) {
         cmocka_unit_test(the_old_name_of_the_output_gate_counts),
         cmocka_unit_test(allow_neg_eigval_doubles_beta),
         cmocka_unit_test(a_wrong_hidden_size_names_both_numbers),
+        cmocka_unit_test(absent_keys_have_the_defaults_of_the_config_classes),
         cmocka_unit_test(convolutions_of_rank_two_and_three_are_the_same),
         cmocka_unit_test(a_missing_gate_is_never_a_default),
         cmocka_unit_test(the_gate_of_kda_follows_lower_bound),

@@ -413,8 +413,13 @@ static void a_reset_id_starts_a_document(void **state) {
             ids[i] = ids[i] == 0 ? 1 : ids[i];
         ids[0] = ids[10] = ids[11] = ids[33] = 0;
         const int64_t starts[] = {10, 11, 33};
-        row_options by_id = {.reset_id = 0}, by_list = {-1, starts, 3};
+        // B45: empty documents (a start twice) and one at the row's end change nothing.
+        const int64_t doubled[] = {0, 0, 10, 10, 11, 33, 33, 33, T, T + 5};
+        row_options by_id = {.reset_id = 0}, by_list = {-1, starts, 3}, empty = {-1, doubled, 10};
         seen a = pass(t, &b, ids, T, 16, &by_id), c = pass(t, &b, ids, T, 16, &by_list);
+        seen d = pass(t, &b, ids, T, 16, &empty);
+        assert_memory_equal(a.loss, d.loss, (T - 1) * sizeof(double));
+        seen_free(&d);
         assert_memory_equal(a.loss, c.loss, (T - 1) * sizeof(double));
         naive want = naive_run(t, ids + 33, T - 33);
         double worst = 0;

@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "tests/gallery.h"
 
+#include <cairo.h>
 #include <dirent.h>
 #include <locale.h>
 #include <math.h>
@@ -484,7 +485,7 @@ static void png_decodes_to_the_pixels_and_its_chunks_are_in_order(void **state) 
         }
     }
     assert_string_equal(order, "IHDR sRGB pHYs tEXt tEXt tEXt iTXt IDAT IEND ");
-    printf("measured with libpng %s\n", png_get_libpng_ver(NULL));
+    printf("measured with libpng %s, cairo %s\n", png_get_libpng_ver(NULL), cairo_version_string());
     free(file);
     free(back);
     free(rgb);
@@ -610,6 +611,18 @@ static void odd_names_and_texts_do_no_harm(void **state) {
     figures_free(&s);
     free(longest);
     sweep();
+}
+
+static void hostile_numbers_do_no_harm(void **state) {
+    (void)state;
+    for (unsigned seed = 0; seed < 200; seed++) {
+        plot_options o = plot_defaults();
+        o.width = 2 + seed % 3;
+        o.height = 2;
+        o.dpi = 72;
+        image m = draw(gallery_one(gallery_hostile(seed)), &o);
+        free(m.rgb);
+    }
 }
 
 static void token_axes_end_on_powers_of_two_with_1k_as_1024(void **state) {
@@ -740,6 +753,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_failed_write_leaves_no_file),
         cmocka_unit_test(every_failing_allocation_of_a_drawing_is_reported),
         cmocka_unit_test(odd_names_and_texts_do_no_harm),
+        cmocka_unit_test(hostile_numbers_do_no_harm),
         cmocka_unit_test(token_axes_end_on_powers_of_two_with_1k_as_1024),
         cmocka_unit_test(log_axes_label_decades_and_large_numbers_lose_a_factor),
         cmocka_unit_test(a_machine_without_fonts_gets_an_error_that_names_the_package),

@@ -394,6 +394,9 @@ TEST(single_steps_of_kda_are_real) {
         spectrum_summary s;
         double worst = 0;
         spectrum_of(cases[c], &r, &s);
+        assert_true(s.complex_share == 0);
+        // beta below 1: positive semidefinite up to similarity; the second case has beta up to 2.
+        assert_int_equal(s.negative_share > 0, c == 1);
         for (int l = 0; l < r.n_layers; l++)
             for (int h = 0; h < r.layer[l].n_heads; h++) {
                 const spectrum_head *x = &r.layer[l].head[h];

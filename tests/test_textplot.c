@@ -302,6 +302,15 @@ static void a_full_disk_is_an_error(void **state) {
     fclose(out);
 }
 
+static void hostile_numbers_do_no_harm(void **state) {
+    (void)state;
+    for (unsigned seed = 0; seed < 400; seed++) {
+        figure *f = gallery_hostile(seed);
+        free(print(f, 60, 12, seed & 1, seed & 2));
+        figure_free(f);
+    }
+}
+
 // With DELTOP_SHOW=1 (or 2: colours, 0: ASCII) all kinds on standard output, to look at.
 static int show(const char *how) {
     for (int k = 0;; k++) {
@@ -327,6 +336,7 @@ int main(void) {
         cmocka_unit_test(tables_are_aligned_by_cells_not_bytes),
         cmocka_unit_test(the_locale_changes_no_byte),
         cmocka_unit_test(every_failing_allocation_is_reported),
+        cmocka_unit_test(hostile_numbers_do_no_harm),
         cmocka_unit_test(a_full_disk_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

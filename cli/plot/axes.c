@@ -3,6 +3,7 @@
 #include "cli/plot/ticks.h"
 #include "core/text.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -89,6 +90,10 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad) {
     }
     a->lo = given_lo && by > 0 ? lo : backward(a->scale, u - by);
     a->hi = given_hi && by > 0 ? hi : backward(a->scale, v + by);
+    if (is_log(a->scale)) { // the padding may leave the range of doubles
+        a->lo = fmax(a->lo, DBL_MIN);
+        a->hi = fmin(a->hi, DBL_MAX);
+    }
     if (!(a->hi > a->lo) || !isfinite(a->hi - a->lo)) // overflow of a range near DBL_MAX
         a->lo = is_log(a->scale) ? 1 : 0, a->hi = is_log(a->scale) ? 10 : 1, a->empty = true;
 }
@@ -187,7 +192,7 @@ static void log2_ticks(axes *a, const axis *spec, int want, bool ascii, bool *ki
 // Decades labelled, 2..9 minor; under 1.5 decades 1, 2 and 5 are labelled too; above 8 decades
 // every second or third.
 static void log10_ticks(axes *a, int want, bool ascii) {
-    double span = log10(a->hi / a->lo);
+    double span = log10(a->hi) - log10(a->lo); // the quotient may overflow
     int from = (int)floor(log10(a->lo)), to = (int)ceil(log10(a->hi)), every = 1;
     while (span / every > 8 || span / every > want * 1.3)
         every++;

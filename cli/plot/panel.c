@@ -176,7 +176,8 @@ static void layout(panel *p) {
     double left = frame_left(p), right = fmax(10, legend_right(p)) + bar_room(p);
     p->frame.x = p->box.x + left;
     p->frame.w = p->box.w - left - right;
-    if (p->f->equal_scale && p->frame.w > 0 && p->frame.h > 0) {
+    bool linear = p->x.scale == SCALE_LINEAR && p->y.scale == SCALE_LINEAR;
+    if (p->f->equal_scale && linear && p->frame.w > 0 && p->frame.h > 0) {
         make_equal(p);
         axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
     }

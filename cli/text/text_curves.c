@@ -305,7 +305,7 @@ static bool draw(const textplot *t, err *e) {
     axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
     a.left = text_label_width(&a.y) + 2;
     a.w = (t->columns - a.left) / panels - (f->n_series > 1 ? PANEL_GAP : 1);
-    if (f->equal_scale) {
+    if (f->equal_scale && a.x.scale == SCALE_LINEAR && a.y.scale == SCALE_LINEAR) {
         make_equal(&a);
         axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
         a.left = text_label_width(&a.y) + 2;

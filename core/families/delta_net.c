@@ -40,8 +40,9 @@ static void delta_net_run(module *base, fwd *f, mat x, mat y) {
     }
     if (f->be->fail.code != ERR_NONE)
         return;
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, 1e-6);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, d->qk_norm, 1e-6);
+    double eps = d->qk_norm == HEAD_NORM_L2 ? 1e-6 : 0;
+    f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, eps);
+    f->be->op->normalize_heads(f->be, s.k, s.s.K, d->qk_norm, eps);
     fla_heads_output_x(&d->h, base, f, fwd_recur(f, base, &s), x, y);
 }
 
@@ -71,7 +72,7 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     fla_options opt = {.width = 4};
     char g_proj[300];
     fla_name(g_proj, sizeof g_proj, prefix, "g_proj.weight");
-    if (!config_int_or(b->cfg, "num_heads", 1, 65536, 4, &H, e) ||
+    if (!config_int_or(b->cfg, "num_heads", 1, 65536, 16, &H, e) ||
         !config_real_or(b->cfg, "expand_k", 1, &expand_k, e) ||
         !config_real_or(b->cfg, "expand_v", 1, &expand_v, e) ||
         !config_bool_or(b->cfg, "use_beta", true, &beta, e) ||

@@ -25,12 +25,13 @@ static inline real *row_of(mat m, int64_t i) {
 }
 
 // exp that a loop can vectorise: the float version is a polynomial after range reduction (error
-// below 1.5 ulp against exp in double on all of [-87, 88], tests/test_pointwise.c); below -87.3 it
-// returns 0, above 88.7 infinity. The double version is libm's.
+// below 1.5 ulp on [-87.3, 88.7228]: 0.98 measured by tests/test_pointwise.c); below, it returns 0
+// (no subnormal results), above the range of float infinity. The double version is libm's.
 static inline real real_exp(real x) {
 #ifdef REAL_F32
+    const float top = 88.7228317f; // the largest whose exponential is a float
     const float log2e = 1.44269504f, hi = 0.693359375f, lo = -2.12194440e-4f;
-    float clamped = x < -87.3f ? -87.3f : x > 88.7f ? 88.7f : x;
+    float clamped = x < -87.3f ? -87.3f : x > top ? top : x;
     // Adding 1.5 x 2^23 rounds to the nearest whole number and leaves it in the low bits.
     float shifted = clamped * log2e + 12582912.0f;
     int32_t n;
@@ -46,12 +47,12 @@ static inline real real_exp(real x) {
     p = (p * r) * r + r + 1.0f;
     // 2^n in two halves: n reaches 128, which no float exponent holds.
     int32_t k = n - 0x4b400000, half = k >> 1;
-    int32_t b1 = (half + 127) << 23, b2 = (k - half + 127) << 23;
+    uint32_t b1 = (uint32_t)(half + 127) << 23, b2 = (uint32_t)(k - half + 127) << 23;
     float s1, s2;
     memcpy(&s1, &b1, sizeof s1);
     memcpy(&s2, &b2, sizeof s2);
     float y = p * s1 * s2;
-    y = x < -87.3f ? 0.0f : x > 88.7228f ? INFINITY : y;
+    y = x < -87.3f ? 0.0f : x > top ? INFINITY : y;
     return x != x ? x : y;
 #else
     return exp(x);

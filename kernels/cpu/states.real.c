@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { BATCH_BYTES = 32 << 20 }; // states held at a time
+enum { BATCH_BYTES = 4 << 20 }; // states held at a time: few enough that their pages are used again
 
 #ifdef REAL_F32
 #define SVALS(...) svals_f32(SVALS_FAST, __VA_ARGS__)
