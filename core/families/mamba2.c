@@ -99,19 +99,12 @@ static bool refuse_unknown(builder *b, err *e) {
 
 static bool build_layer(builder *b, int L, err *e) {
     char prefix[128];
-    mat norm = MAT_NONE;
     mamba2_spec s;
     snprintf(prefix, sizeof prefix, "backbone.layers.%d.mixer", L);
-    if (!(authors(b->cfg) ? authors_layout : own_layout)(b, &s, prefix, e) ||
-        !hf_norm(b, "backbone.layers", L, "norm", &norm, e))
+    if (!(authors(b->cfg) ? authors_layout : own_layout)(b, &s, prefix, e))
         return false;
     s.eps = b->m->info.norm_eps;
-    module *body = mamba2_new(b, prefix, &s, e);
-    if (body && build_branch(b, L, norm, MAT_NONE, 1, body, e))
-        return true;
-    if (b->be)
-        b->be->op->free(b->be, norm);
-    return false;
+    return hf_branch(b, "backbone.layers", L, "norm", 1, mamba2_new(b, prefix, &s, e), e);
 }
 
 static bool mamba2_build(builder *b, err *e) {

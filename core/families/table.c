@@ -7,14 +7,28 @@
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
 extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
-extern const family family_mamba2;
+extern const family family_mamba2, family_bamba, family_granitemoehybrid, family_falcon_h1,
+    family_nemotron_h;
 
-// clang-format off: one line each
+// One line each.
+// clang-format off
 const family *const families[] = {
-    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct,
-    &family_kda,       &family_comba,          &family_gla,
-    &family_retnet,    &family_hgrn2,          &family_linear_attn,
-    &family_rwkv7,     &family_mamba2,         NULL,
+    &family_delta_net,
+    &family_gated_deltanet,
+    &family_gated_deltaproduct,
+    &family_kda,
+    &family_comba,
+    &family_gla,
+    &family_retnet,
+    &family_hgrn2,
+    &family_linear_attn,
+    &family_rwkv7,
+    &family_mamba2,
+    &family_bamba,
+    &family_granitemoehybrid,
+    &family_falcon_h1,
+    &family_nemotron_h,
+    NULL,
 };
 // clang-format on
 

@@ -111,22 +111,15 @@ static const char *below(char *buf, size_t size, const char *prefix, const char 
     return buf;
 }
 
-// exp(A_log), in the precision of the run.
 static bool bind_rate(mamba2 *m, builder *b, const char *name, err *e) {
-    int64_t H = m->s.heads;
-    if (!build_weight(b, &m->rate, 1, H, name, e))
+    double *a = NULL;
+    if (!build_numbers(b, &a, 1, m->s.heads, name, e))
         return false;
-    if (!b->be)
-        return true;
-    double *a = mem_alloc((size_t)H, sizeof *a, "decay rates", e);
-    if (!a)
-        return false;
-    b->be->op->read(b->be, m->rate, a);
-    for (int64_t h = 0; h < H; h++)
+    for (int64_t h = 0; a && h < m->s.heads; h++)
         a[h] = exp(a[h]);
-    b->be->op->write(b->be, a, m->rate);
+    bool ok = !a || build_constant(b, &m->rate, 1, m->s.heads, a, e);
     free(a);
-    return backend_check(b->be, e);
+    return ok;
 }
 
 static bool bind(mamba2 *m, builder *b, const char *prefix, err *e) {
