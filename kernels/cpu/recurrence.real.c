@@ -5,6 +5,7 @@
 #include "kernels/cpu/real.h"
 
 #include "core/mem.h"
+#include "kernels/chunk.h"
 #include "kernels/recurrence.h"
 
 #include <stdlib.h>
@@ -102,7 +103,7 @@ static void run_tile(const steps *s, int h, int64_t first, int64_t last, real *S
     store(tile, s->s.K, V, v0, n, S);
 }
 
-void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
+static void step_run(backend *be, const steps *s, mat state, mat o) {
     const head_shape *p = &s->s;
     int64_t tiles = (p->V + TILE - 1) / TILE, jobs = p->H * tiles;
     bool failed = false;
@@ -123,6 +124,21 @@ void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
     }
     if (failed)
         err_set(&be->fail, ERR_NOMEM, "out of memory: a state tile");
+}
+
+// RULE
+static bool chunk_wins(const head_shape *p) {
+    (void)p;
+    return false;
+}
+
+void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
+    bool chunk = be->recurrence == RECURRENCE_CHUNK ||
+                 (be->recurrence == RECURRENCE_AUTO && chunk_wins(&s->s));
+    if (chunk && FN(chunk_covers)(&s->s))
+        FN(chunk_run)(be, s, state, o);
+    else
+        step_run(be, s, state, o);
 }
 
 void FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S) {
