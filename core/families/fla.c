@@ -134,6 +134,13 @@ static bool refuse_unknown(builder *b, err *e) {
                        "%s: attnres_block_size (attention residuals) is not "
                        "known here",
                        config_path(b->cfg));
+    bool affine = true;
+    if (!config_bool_or(b->cfg, "elementwise_affine", true, &affine, e))
+        return false;
+    if (!affine)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: elementwise_affine false (norms without weights) is not known here",
+                       config_path(b->cfg));
     if (config_has(b->cfg, "quantization_config"))
         return err_set(e, ERR_UNSUPPORTED, "%s: quantised weights are not read here",
                        config_path(b->cfg));
