@@ -66,7 +66,8 @@ typedef struct backend_ops {
     // kernels/recurrence.h
     void (*recurrence)(backend *be, const steps *s, mat state, mat o);
     // kernels/attention.h
-    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t first_position, double base);
+    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
+                   double base);
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
@@ -82,6 +83,11 @@ typedef struct backend_ops {
     void (*broadcast)(backend *be, mat row, mat y); // every row of y = row
     // kernels/pointwise.h
     void (*log_forget)(backend *be, mat x, mat least, double divisor, double clamp);
+
+    // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
+    void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+    // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
+    void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).

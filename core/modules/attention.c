@@ -3,6 +3,7 @@
 #include "core/forward.h"
 #include "core/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +11,7 @@ typedef struct attention {
     module base;
     attention_spec s;
     mat q, k, v, o; // [heads * d, D], [kv_heads * d, D] x 2, [D, heads * d]
-    mat q_bias, k_bias, v_bias;
+    mat q_bias, k_bias, v_bias, o_bias;
     mat q_norm, k_norm; // [1, d]
 } attention;
 
@@ -18,7 +19,8 @@ enum { CARRY_K, CARRY_V };
 
 static void attention_free(module *base, backend *be) {
     attention *a = (attention *)base;
-    mat all[] = {a->q, a->k, a->v, a->o, a->q_bias, a->k_bias, a->v_bias, a->q_norm, a->k_norm};
+    mat all[] = {a->q,      a->k,      a->v,      a->o,      a->q_bias,
+                 a->k_bias, a->v_bias, a->o_bias, a->q_norm, a->k_norm};
     for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
         be->op->free(be, all[i]);
     free(a);
@@ -56,7 +58,15 @@ static void head_norms(fwd *f, mat x, mat w, int64_t d, double eps) {
 static void attention_run(module *base, fwd *f, mat x, mat y) {
     attention *a = (attention *)base;
     const backend_ops *op = f->be->op;
-    int64_t d = a->s.head_dim;
+    int64_t d = a->s.head_dim, turned = a->s.turned ? a->s.turned : d;
+    if (a->s.in_scale != 0 && a->s.in_scale != 1) {
+        mat in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(in))
+            return;
+        op->copy(f->be, x, in);
+        op->activate(f->be, in, ACT_NONE, a->s.in_scale);
+        x = in;
+    }
     mat q = fwd_linear(f, x, a->q, a->q_bias);
     mat k = fwd_linear(f, x, a->k, a->k_bias);
     mat v = fwd_linear(f, x, a->v, a->v_bias);
@@ -66,9 +76,11 @@ static void attention_run(module *base, fwd *f, mat x, mat y) {
     head_norms(f, q, a->q_norm, d, a->s.norm_eps);
     head_norms(f, k, a->k_norm, d, a->s.norm_eps);
     if (a->s.rope_base > 0) {
-        op->rotate(f->be, q, d, f->pos, a->s.rope_base);
-        op->rotate(f->be, k, d, f->pos, a->s.rope_base);
+        op->rotate(f->be, q, d, turned, f->pos, a->s.rope_base);
+        op->rotate(f->be, k, d, turned, f->pos, a->s.rope_base);
     }
+    if (a->s.scale != 0) // the kernel divides by sqrt(d)
+        op->activate(f->be, q, ACT_NONE, a->s.scale * sqrt((double)d));
     int64_t past = f->pos;
     if (a->s.window > 0 && past > a->s.window - 1)
         past = a->s.window - 1;
@@ -76,7 +88,7 @@ static void attention_run(module *base, fwd *f, mat x, mat y) {
     if (mat_none(ks) || mat_none(vs))
         return;
     op->attention(f->be, q, ks, vs, d, past, a->s.window, o);
-    op->linear(f->be, o, a->o, MAT_NONE, y);
+    op->linear(f->be, o, a->o, a->o_bias, y);
 }
 
 static bool bind(attention *a, builder *b, const char *prefix, err *e) {
@@ -95,6 +107,7 @@ static bool bind(attention *a, builder *b, const char *prefix, err *e) {
         {"q_proj.bias", &a->q_bias, 1, nq, s->qkv_bias},
         {"k_proj.bias", &a->k_bias, 1, nk, s->qkv_bias},
         {"v_proj.bias", &a->v_bias, 1, nk, s->qkv_bias},
+        {"o_proj.bias", &a->o_bias, 1, D, s->o_bias},
         {"q_norm.weight", &a->q_norm, 1, s->head_dim, s->qk_norm},
         {"k_norm.weight", &a->k_norm, 1, s->head_dim, s->qk_norm},
     };

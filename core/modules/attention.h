@@ -11,6 +11,11 @@ typedef struct attention_spec {
     double rope_base; // 0 = no rotation
     bool qkv_bias, qk_norm;
     double norm_eps;
+    // Hybrids of other houses; 0 stands for what FLA does.
+    int64_t turned;  // rotated numbers of a head, from its front; 0 = all
+    double scale;    // of q . k; 0 = head_dim^-1/2
+    double in_scale; // of the input; 0 = 1
+    bool o_bias;
 } attention_spec;
 
 // Reads PREFIX.{q,k,v,o}_proj.weight (+ .bias), PREFIX.{q,k}_norm.weight. NULL: *e is filled.
