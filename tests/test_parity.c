@@ -40,7 +40,7 @@ static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa", "deltapr
 static void check(const char *folder, const char *name, precision p, size_t at_least) {
     err e = {0};
     parity out = {0};
-    backend *be = cpu_open(p, 2, &e);
+    backend *be = cpu_open(p, 1, &e); // threads: tests/test_forward.c
     assert_non_null(be);
     model *m = model_open(folder, be, &e);
     if (!m)

@@ -14,6 +14,17 @@ typedef module *(*fla_mixer)(builder *b, const char *prefix, err *e);
 
 bool fla_build(builder *b, fla_mixer mixer, err *e);
 
+// A model that departs from the skeleton's RMS norms and gated MLP.
+typedef struct fla_layout {
+    fla_mixer mixer;
+    fla_mixer ffn;        // makes the second branch from PREFIX.* ("model.layers.3.ffn")
+    const char *ffn_name; // "mlp", "ffn"; its norm is NAME_norm
+    norm_kind norm;       // of all norms of the residual stream
+    bool norm_bias;
+    double eps; // of the norms when the config is silent
+} fla_layout;
+bool fla_build_layout(builder *b, const fla_layout *how, err *e);
+
 // PREFIX.NAME into buf; returns buf.
 const char *fla_name(char *buf, size_t size, const char *prefix, const char *name);
 

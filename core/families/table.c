@@ -6,11 +6,24 @@
 
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
+extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
 
+// clang-format off: one line each
 const family *const families[] = {
-    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct,
-    &family_kda,       &family_comba,          NULL,
+    &family_delta_net,
+    &family_gated_deltanet,
+    &family_gated_deltaproduct,
+    &family_kda,
+    &family_comba,
+    &family_gla,
+    &family_retnet,
+    &family_hgrn2,
+    &family_linear_attn,
+    &family_rwkv7,
+
+    NULL,
 };
+// clang-format on
 
 const family *family_find(const char *model_type, const char **nearest) {
     int best = 1 << 20;

@@ -10,6 +10,7 @@
 #include "kernels/norm.h"
 #include "kernels/pointwise.h"
 #include "kernels/recurrence.h"
+#include "kernels/shift.h"
 #include "kernels/states.h"
 
 #include <stdlib.h>
@@ -79,6 +80,13 @@ const backend_ops FN(cpu_ops) = {
     .losses = FN(loss_tokens),
     .add_rows = FN(dense_add_rows),
     .time_step = FN(pointwise_time_step),
+    .layer_norm = FN(norm_layer),
+    .token_shift = FN(shift_tokens),
+    .mix = FN(shift_mix),
+    .dot_heads = FN(shift_dot_heads),
+    .divide_heads = FN(shift_divide_heads),
+    .broadcast = FN(shift_broadcast),
+    .log_forget = FN(pointwise_log_forget),
     .state_svals = FN(states_svals),
     .window_spectrum = cpu_window_spectrum,
     .lyapunov = cpu_lyapunov,
