@@ -63,15 +63,27 @@ static bool bind_output(fla_heads *h, builder *b, const char *prefix, const head
                         fla_name(name, sizeof name, prefix, "o_proj.weight"), e);
 }
 
+void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_options *opt,
+                       double eps) {
+    int64_t nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
+    m->linear = true;
+    m->heads = *s;
+    m->state_carry = module_carry(m, "state", (int64_t)s->H * s->K, s->V);
+    h->eps = eps;
+    h->gate_act = ACT_SILU;
+    if (!opt->conv)
+        return;
+    int64_t tail = opt->width > 1 ? opt->width - 1 : 1;
+    h->q_tail = module_carry(m, "q tail", tail, nk);
+    h->k_tail = module_carry(m, "k tail", tail, s->n_h * nk);
+    h->v_tail = module_carry(m, "v tail", tail, s->n_h * nv);
+}
+
 bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, const head_shape *s,
                     const fla_options *opt, err *e) {
     char name[300];
     int64_t D = b->m->info.D, nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
-    m->linear = true;
-    m->heads = *s;
-    m->state_carry = module_carry(m, "state", (int64_t)s->H * s->K, s->V);
-    h->eps = b->m->info.norm_eps;
-    h->gate_act = ACT_SILU;
+    fla_heads_declare(h, m, s, opt, b->m->info.norm_eps);
     if (!build_weight(b, &h->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
         !bind_steps(b, &h->k, prefix, "k_proj", s->n_h, nk, D, e) ||
         !bind_steps(b, &h->v, prefix, "v_proj", s->n_h, nv, D, e))
@@ -79,10 +91,6 @@ bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, con
     if (s->beta_max > 0 && !bind_steps(b, &h->b, prefix, "b_proj", s->n_h, s->H, D, e))
         return false;
     if (opt->conv) {
-        int64_t tail = opt->width > 1 ? opt->width - 1 : 1;
-        h->q_tail = module_carry(m, "q tail", tail, nk);
-        h->k_tail = module_carry(m, "k tail", tail, s->n_h * nk);
-        h->v_tail = module_carry(m, "v tail", tail, s->n_h * nv);
         if (!bind_query_conv(h, b, prefix, s->n_h, nk, opt->width, e) ||
             !bind_conv(b, &h->k_conv, &h->k_conv_b, prefix, "k_conv1d", s->n_h, nk, opt->width,
                        e) ||

@@ -7,6 +7,7 @@
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
 extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
+extern const family family_qwen3_next;
 
 // clang-format off: one line each
 const family *const families[] = {
@@ -20,6 +21,7 @@ const family *const families[] = {
     &family_hgrn2,
     &family_linear_attn,
     &family_rwkv7,
+    &family_qwen3_next,
 
     NULL,
 };
