@@ -86,7 +86,7 @@ static bool expert_sizes(builder *b, qwen *q, err *e) {
 }
 
 static bool read_sizes(builder *b, qwen *q, err *e) {
-    static const char *const unknown[] = {"use_sliding_window", "sliding_window", NULL};
+    static const char *const unknown[] = {"use_sliding_window", NULL};
     activation act;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
         !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
