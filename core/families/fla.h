@@ -55,6 +55,10 @@ bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, con
 // The part of it that reads nothing: shape, state, and tails when opt has a convolution.
 void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_options *opt,
                        double eps);
+// And the parts that read: q_proj, k_proj, v_proj and b_proj; o_norm, g_proj (gate) and o_proj.
+bool fla_heads_project(fla_heads *h, builder *b, const char *prefix, const head_shape *s, err *e);
+bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const head_shape *s,
+                           bool gate, err *e);
 void fla_heads_free(fla_heads *h, backend *be);
 // q, k, v after projection, convolution and activation; beta; into *s (T, shape, q, k, v, beta).
 // qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
