@@ -22,10 +22,12 @@ typedef enum {
     ACT_SILU,
     ACT_SIGMOID,
     ACT_RELU,
-    ACT_ELU1 /* elu(x) + 1 */,
-    ACT_RELU2 /* relu(x)^2 */
+    ACT_ELU1, // elu(x) + 1
+    ACT_TANH,
+    ACT_RELU2,         // relu(x)^2
+    ACT_ONE_MINUS_EXP, // 1 - e^x: the part that a log decay lets go
 } activation;
-typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
+typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1, HEAD_NORM_L2_FLOOR } head_norm;
 
 // How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
 // takes what is faster. Chunk falls back to step where it does not exist.
@@ -71,6 +73,16 @@ typedef struct backend_ops {
     // kernels/loss.h
     void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
                    int32_t *best);
+    // kernels/norm.h: LayerNorm of every `group` columns of a row
+    void (*layer_norm)(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);
+    // kernels/shift.h
+    void (*token_shift)(backend *be, mat x, mat tail, mat y); // y = row before - row
+    void (*mix)(backend *be, mat x, mat d, mat m, mat y);     // y = x + d * m
+    void (*dot_heads)(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
+    void (*divide_heads)(backend *be, mat d, double eps, int64_t head_dim, mat x);
+    void (*broadcast)(backend *be, mat row, mat y); // every row of y = row
+    // kernels/pointwise.h
+    void (*log_forget)(backend *be, mat x, mat least, double divisor, double clamp);
 
     // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
     void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);

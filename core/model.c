@@ -135,6 +135,11 @@ model *model_open(const char *path, backend *be, err *e) {
     return m;
 }
 
+static void norm_free(backend *be, const row_norm *n) {
+    be->op->free(be, n->w);
+    be->op->free(be, n->bias);
+}
+
 void model_free(model *m) {
     if (!m)
         return;
@@ -144,15 +149,16 @@ void model_free(model *m) {
             if (b->body)
                 b->body->free(b->body, m->be);
             if (m->be) {
-                m->be->op->free(m->be, b->pre_norm);
-                m->be->op->free(m->be, b->post_norm);
+                norm_free(m->be, &b->pre_norm);
+                norm_free(m->be, &b->post_norm);
             }
         }
     if (m->be) {
         if (m->head.p != m->embed.p)
             m->be->op->free(m->be, m->head);
         m->be->op->free(m->be, m->embed);
-        m->be->op->free(m->be, m->norm);
+        norm_free(m->be, &m->embed_norm);
+        norm_free(m->be, &m->norm);
         m->be->op->free(m->be, m->head_bias);
     }
     free(m->layers);

@@ -25,9 +25,17 @@ typedef struct model_info {
     bool tied; // the head is the embedding
 } model_info;
 
+typedef enum { NORM_RMS, NORM_LAYER } norm_kind;
+
+// A norm of the residual stream, with the model's eps.
+typedef struct row_norm {
+    mat w;    // [1, D]; none: no norm at all
+    mat bias; // [1, D] or none (NORM_LAYER)
+    norm_kind kind;
+} row_norm;
+
 typedef struct branch {
-    mat pre_norm;  // [1, D] or none
-    mat post_norm; // [1, D] or none
+    row_norm pre_norm, post_norm;
     double scale;
     module *body; // owned
     bool beside;  // reads what the branch before it read, which has a pre-norm
@@ -48,10 +56,11 @@ typedef struct name_list {
 
 typedef struct model {
     model_info info;
-    backend *be; // borrowed; NULL when opened for inspection
-    mat embed;   // [n_vocab, D]
-    mat norm;    // [1, D]
-    mat head;    // [n_vocab, D], the embedding again when tied
+    backend *be;         // borrowed; NULL when opened for inspection
+    mat embed;           // [n_vocab, D]
+    row_norm embed_norm; // of the embedding, before layer 0; mostly none
+    row_norm norm;       // before the head
+    mat head;            // [n_vocab, D], the embedding again when tied
     mat head_bias;
     double embed_scale, logit_scale; // factors on the embedding's rows and on the logits
     layer *layers;                   // info.n_layers

@@ -25,9 +25,17 @@ static void apply(activation act, real scale, const real *x, real *y, int64_t n)
         for (int64_t i = 0; i < n; i++)
             y[i] = scale * (x[i] > 0 ? x[i] + 1 : real_exp(x[i]));
         break;
+    case ACT_TANH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (real)tanh((double)x[i]);
+        break;
     case ACT_RELU2:
         for (int64_t i = 0; i < n; i++)
             y[i] = scale * (x[i] > 0 ? x[i] * x[i] : 0);
+        break;
+    case ACT_ONE_MINUS_EXP:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (real)-expm1((double)x[i]);
         break;
     }
 }
@@ -64,7 +72,7 @@ void FN(pointwise_scale_heads)(backend *be, mat x, mat s, double c, int64_t head
         for (int64_t h = 0; h < H; h++) {
             const real *a = row_of(x, t) + h / group * head_dim;
             real *b = row_of(y, t) + h * head_dim;
-            real scale = (real)c * row_of(s, s.rows == 1 ? 0 : t)[h];
+            real scale = (real)c * (mat_none(s) ? 1 : row_of(s, s.rows == 1 ? 0 : t)[h]);
             for (int64_t i = 0; i < head_dim; i++)
                 b[i] = scale * a[i];
         }
@@ -95,6 +103,30 @@ void FN(pointwise_time_step)(backend *be, mat x, mat bias, double lo, double hi)
             real dt = real_softplus(a[i] + (b ? b[i] : 0));
             dt = dt < (real)lo ? (real)lo : dt;
             a[i] = dt > (real)hi ? (real)hi : dt;
+        }
+    }
+}
+
+// Sums of logs, so that a forget gate that is nearly shut keeps its value.
+static double log_between(double least, double log_gate) {
+    if (least <= 0)
+        return log_gate;
+    double a = log(least), b = log1p(-least) + log_gate, high = a > b ? a : b;
+    return high + log1p(exp(-fabs(a - b)));
+}
+
+void FN(pointwise_log_forget)(backend *be, mat x, mat least, double divisor, double clamp) {
+    (void)be;
+    const real *l = least.p;
+#pragma omp parallel for schedule(static) if (x.rows * x.cols > 1 << 12)
+    for (int64_t t = 0; t < x.rows; t++) {
+        real *a = row_of(x, t);
+        for (int64_t i = 0; i < x.cols; i++) {
+            double z = -(double)real_softplus(-a[i]);
+            if (l)
+                z = log_between((double)l[i], z);
+            z /= divisor;
+            a[i] = (real)(z < clamp ? clamp : z);
         }
     }
 }

@@ -10,6 +10,7 @@
 #include "kernels/norm.h"
 #include "kernels/pointwise.h"
 #include "kernels/recurrence.h"
+#include "kernels/shift.h"
 #include "kernels/states.h"
 
 #include <stdlib.h>
@@ -77,6 +78,13 @@ const backend_ops FN(cpu_ops) = {
     .rotate = FN(attention_rotate),
     .attention = FN(attention_run),
     .losses = FN(loss_tokens),
+    .layer_norm = FN(norm_layer),
+    .token_shift = FN(shift_tokens),
+    .mix = FN(shift_mix),
+    .dot_heads = FN(shift_dot_heads),
+    .divide_heads = FN(shift_divide_heads),
+    .broadcast = FN(shift_broadcast),
+    .log_forget = FN(pointwise_log_forget),
     .add_rows = FN(dense_add_rows),
     .time_step = FN(pointwise_time_step),
     .state_svals = FN(states_svals),
