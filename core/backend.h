@@ -43,6 +43,9 @@ typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
     // write move one mat to and from host doubles/floats, row by row, without gaps on the host.
     mat (*alloc)(backend *be, int64_t rows, int64_t cols);
+    // The same with elements of exact_esize: states, gates, norms and other small weights, which stay
+    // in float32 where matrices are bfloat16.
+    mat (*alloc_exact)(backend *be, int64_t rows, int64_t cols);
     void (*free)(backend *be, mat m);
     void (*zero)(backend *be, mat m);
     void (*copy)(backend *be, mat from, mat to);
@@ -110,6 +113,7 @@ struct backend {
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
     precision prec;
     int esize;                  // bytes of one element of a mat
+    int exact_esize;            // the same of alloc_exact: never below 4
     int threads;                // 0 on devices where it means nothing
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     err fail;                   // first failure of an operation since the last backend_check

@@ -21,7 +21,7 @@ struct cuda_backend {
     int device;
     cudaStream_t stream;
     cublasHandle_t blas;
-    char name[128];
+    char name[288];
     // Scratch that grows: indices and losses of a block, logits of a tile.
     void *scratch;
     size_t scratch_bytes;

@@ -34,9 +34,9 @@ __device__ static void stage(float *to, view<T> from, int64_t row, int count, in
     }
 }
 
-template <class T, class U, int ROWS>
+template <class T, int ROWS>
 __global__ void __launch_bounds__(32 * WARPS)
-    run_steps(recurrence_view s, view<T> q, view<T> k, view<T> v, view<U> beta, view<U> decay, view<T> a, view<T> b,
+    run_steps(recurrence_view s, view<T> q, view<T> k, view<T> v, view<float> beta, view<float> decay, view<T> a, view<T> b,
               view<float> state, view<T> o, int tokens) {
     extern __shared__ float shared[];
     const int h = blockIdx.x, hk = h / (s.H / s.Hk), v0 = blockIdx.y * COLUMNS;
@@ -138,7 +138,7 @@ static size_t stage_bytes(const head_shape *p, int tokens) {
     return (size_t)n * sizeof(float);
 }
 
-template <class T, class U, int ROWS>
+template <class T, int ROWS>
 static void launch(backend *be, const steps *s, mat state, mat o) {
     const head_shape *p = &s->s;
     recurrence_view r = {p->H, p->Hk, p->K, p->V, p->n_h, (int)p->decay, (int)p->erase, (float)p->scale, s->T, !mat_none(s->beta)};
@@ -147,31 +147,50 @@ static void launch(backend *be, const steps *s, mat state, mat o) {
     while (tokens > 1 && stage_bytes(p, tokens) > most)
         tokens /= 2;
     size_t bytes = stage_bytes(p, tokens);
-    if (!cuda_ok(be, cudaFuncSetAttribute(run_steps<T, U, ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory of the recurrence"))
+    if (!cuda_ok(be, cudaFuncSetAttribute(run_steps<T, ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory of the recurrence"))
         return;
     dim3 grid((unsigned)p->H, (unsigned)((p->V + COLUMNS - 1) / COLUMNS));
-    run_steps<T, U, ROWS><<<grid, 32 * WARPS, bytes, of(be)->stream>>>(
-        r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<U>(s->beta), as<U>(s->decay), as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
+    run_steps<T, ROWS><<<grid, 32 * WARPS, bytes, of(be)->stream>>>(
+        r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<float>(s->beta), as<float>(s->decay), as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
     launched(be, "recurrence");
 }
 
-template <class T, class U> static void pick_rows(backend *be, const steps *s, mat state, mat o) {
+template <class T> static void pick_rows(backend *be, const steps *s, mat state, mat o) {
     int K = s->s.K;
     if (K <= 64)
-        launch<T, U, 8>(be, s, state, o);
+        launch<T, 8>(be, s, state, o);
     else if (K <= 128)
-        launch<T, U, 16>(be, s, state, o);
+        launch<T, 16>(be, s, state, o);
     else if (K <= 256)
-        launch<T, U, 32>(be, s, state, o);
+        launch<T, 32>(be, s, state, o);
     else if (K <= 512)
-        launch<T, U, 64>(be, s, state, o);
+        launch<T, 64>(be, s, state, o);
     else
         err_set(&be->fail, ERR_UNSUPPORTED, "recurrence: no kernel for K = %d (at most 512)", K);
+}
+
+// Betas and decays as float: families keep them so, except where they come from a rounded product.
+static mat as_float(backend *be, mat m, bool *made) {
+    *made = !mat_none(m) && m.esize != 4;
+    if (!*made)
+        return m;
+    mat f = be->op->alloc_exact(be, m.rows, m.cols);
+    if (!mat_none(f))
+        be->op->copy(be, m, f);
+    return f;
 }
 
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (s->T == 0)
         return;
-    mat exact = !mat_none(s->beta) ? s->beta : !mat_none(s->decay) ? s->decay : s->q;
-    ON_TYPE(s->q, T, ON_TYPE(exact, U, pick_rows<T, U>(be, s, state, o)));
+    bool made_beta, made_decay;
+    steps t = *s;
+    t.beta = as_float(be, s->beta, &made_beta);
+    t.decay = as_float(be, s->decay, &made_decay);
+    if (be->fail.code == ERR_NONE)
+        ON_TYPE(s->q, T, pick_rows<T>(be, &t, state, o));
+    if (made_beta)
+        be->op->free(be, t.beta);
+    if (made_decay)
+        be->op->free(be, t.decay);
 }
