@@ -103,8 +103,7 @@ typedef struct backend_ops {
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                      err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
-    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig,
-                           err *e);
+    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
     void (*close)(backend *be);
 } backend_ops;
 
