@@ -62,17 +62,19 @@ void cuda_log_decay(backend *be, mat x, mat a_log, mat dt_bias, double lower_bou
     launched(be, "log decay");
 }
 
-// ln(l + (1 - l) sigmoid(z)) as a sum of logs, so that a gate that is nearly shut keeps its value.
+// ln(l + (1 - l) sigmoid(x)) as on the CPU: from what the gate lets go while that is small.
+__device__ static double log_forget_one(double l, double x) {
+    double gone = (1 - l) / (1 + exp(x));
+    if (gone < 0.5)
+        return log1p(-gone);
+    return l > 0 ? log(l + (1 - l) / (1 + exp(-x))) : x - log1p(exp(x));
+}
+
 template <class T, class U>
 __global__ void log_forget(view<T> x, view<U> least, double divisor, double clamp, int64_t rows, int64_t cols) {
     GRID_LOOP(i, rows * cols) {
         T *p = x.row(i / cols) + i % cols;
-        double z = get(*p), log_gate = fmin(z, 0.0) - log1p(exp(-fabs(z)));
-        double l = least.p ? (double)get(least.p[i % cols]) : 0;
-        if (l > 0) {
-            double a = log(l), b = log1p(-l) + log_gate, high = fmax(a, b);
-            log_gate = high + log1p(exp(-fabs(a - b)));
-        }
+        double log_gate = log_forget_one(least.p ? (double)get(least.p[i % cols]) : 0, get(*p));
         put(p, (float)fmax(log_gate / divisor, clamp));
     }
 }
