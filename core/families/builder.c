@@ -115,6 +115,12 @@ static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
     return ok && all_finite(b, t, &odd, to.rows * to.cols, e);
 }
 
+// Vectors (norms, gates, biases) keep float32 where matrices are rounded further.
+static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
+    return rows == 1 ? b->be->op->alloc_exact(b->be, rows, cols)
+                     : b->be->op->alloc(b->be, rows, cols);
+}
+
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
                 const char *name, err *e) {
     *out = MAT_NONE;
@@ -125,7 +131,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     return upload(b, t, first, *out, e);
@@ -139,7 +145,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
                  const char *suffix, err *e) {
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, n * rows, cols);
+        *out = weight_mat(b, n * rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -160,6 +166,71 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
     return true;
 }
 
+bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t stride,
+                  int64_t cols, const char *name, err *e) {
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, n * stride, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    *out = weight_mat(b, n * rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!upload(b, t, i * stride + first, mat_rows(*out, i * rows, rows), e))
+            return false;
+    return true;
+}
+
+bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                  const char *const *names, int n, err *e) {
+    int64_t at = 0;
+    *out = MAT_NONE;
+    if (b->be) {
+        *out = weight_mat(b, rows, cols);
+        if (!backend_check(b->be, e))
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        const tensor *t = take(b, names[i], e);
+        if (!t) {
+            if (b->be)
+                return false;
+            at = -1; // nothing to say about the sum
+            continue;
+        }
+        if (!check_shape(b, t, t->dims[0], cols, e))
+            return false;
+        int64_t lo = first > at ? first : at, hi = first + rows, end = at + t->dims[0];
+        hi = hi < end ? hi : end;
+        if (b->be && lo < hi && !upload(b, t, lo - at, mat_rows(*out, lo - first, hi - lo), e))
+            return false;
+        at = at < 0 ? -1 : end;
+    }
+    if (at == total || at < 0)
+        return true;
+    err_set(e, ERR_INPUT, "%s to %s hold %lld rows together, the config asks for %lld",
+            text_show(names[0]), text_show(names[n - 1]), (long long)at, (long long)total);
+    return where(b, e);
+}
+
+bool build_offset(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
+    double *v = NULL;
+    *out = MAT_NONE;
+    if (!build_numbers(b, &v, rows, cols, name, e))
+        return false;
+    if (!v)
+        return true;
+    for (int64_t i = 0; i < rows * cols; i++)
+        v[i] += 1;
+    bool ok = build_constant(b, out, rows, cols, v, e);
+    free(v);
+    return ok;
+}
+
 bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t total,
                 int64_t cols, const char *name, err *e) {
     char shape[96];
@@ -176,7 +247,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
     }
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, n * rows, cols);
+    *out = weight_mat(b, n * rows, cols);
     if (!backend_check(b->be, e))
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -213,7 +284,7 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     *out = MAT_NONE;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     b->be->op->write(b->be, v, *out);
@@ -247,6 +318,17 @@ void build_dead(builder *b, const char *why, const char *name) {
         if (strstr(b->m->notes.v[i], why))
             return;
     name_list_add(&b->m->notes, NULL, "%s is in the file and unused: %s", text_show(name), why);
+}
+
+bool build_skip(builder *b, const char *prefix, const char *what, err *e) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
+        if (strncmp(ckpt_at(b->ck, i)->name, prefix, strlen(prefix)) == 0) {
+            b->used[i] = true;
+            count++;
+        }
+    return count == 0 ||
+           build_note(b, e, "%lld tensors %s* (%s) are skipped", (long long)count, prefix, what);
 }
 
 bool build_note(builder *b, err *e, const char *fmt, ...) {

@@ -53,6 +53,16 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
 // B19).
 bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const char *prefix,
                  const char *suffix, err *e);
+// n blocks of `rows` rows, the i-th from row first + i stride on, of a tensor of n stride rows: the
+// parts of a matrix that is fused per head.
+bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t stride,
+                  int64_t cols, const char *name, err *e);
+// Rows first..first+rows of the n tensors `names`, one under the other, which have `total` rows
+// together, cut wherever.
+bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                  const char *const *names, int n, err *e);
+// A weight that is stored as its difference from 1.
+bool build_offset(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e);
 // One 3-D tensor [n, total, cols]: rows first..first+rows of each of its n matrices, one under the
 // other: out [n * rows, cols]. All experts of a layer in one tensor.
 bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t total,
@@ -66,6 +76,9 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
 bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.
 void build_dead(builder *b, const char *why, const char *name);
+// Marks all tensors PREFIX* as belonging to something that no text passes through, and counts them
+// in a note (fault B38).
+bool build_skip(builder *b, const char *prefix, const char *what, err *e);
 // Rows and columns of a 2-D tensor (0, 0 when absent).
 void build_shape(const builder *b, const char *name, int64_t *rows, int64_t *cols);
 // A sentence for `inspect` and for standard error.

@@ -16,6 +16,11 @@ typedef struct attention_spec {
     double scale;    // of q . k; 0 = head_dim^-1/2
     double in_scale; // of the input; 0 = 1
     bool o_bias;
+    // The output times sigmoid(gate) before o_proj; q_proj then holds, head by head, the rows of the
+    // query and as many of the gate.
+    bool out_gate;
+    bool norm_offset; // q_norm and k_norm are stored as differences from 1
+    bool norm_whole;  // they run over all heads at once
 } attention_spec;
 
 // Reads PREFIX.{q,k,v,o}_proj.weight (+ .bias), PREFIX.{q,k}_norm.weight. NULL: *e is filled.
