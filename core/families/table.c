@@ -7,7 +7,7 @@
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
 extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
-extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid;
+extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid, family_kimi_linear;
 
 // clang-format off: one line each
 const family *const families[] = {
@@ -24,6 +24,7 @@ const family *const families[] = {
     &family_qwen3_next,
     &family_qwen3_5,
     &family_olmo_hybrid,
+    &family_kimi_linear,
 
     NULL,
 };
