@@ -29,6 +29,10 @@ typedef enum {
 } activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1, HEAD_NORM_L2_FLOOR } head_norm;
 
+// How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
+// takes what is faster. Chunk falls back to step where it does not exist.
+typedef enum { RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK } recurrence_form;
+
 typedef struct backend backend;
 
 // Singular values below this share of the largest are not resolved in a float32 state: analyses of
@@ -105,9 +109,10 @@ struct backend {
     const backend_ops *op;
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
     precision prec;
-    int esize;   // bytes of one element of a mat
-    int threads; // 0 on devices where it means nothing
-    err fail;    // first failure of an operation since the last backend_check
+    int esize;                  // bytes of one element of a mat
+    int threads;                // 0 on devices where it means nothing
+    recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
+    err fail;                   // first failure of an operation since the last backend_check
 };
 
 // False and *e filled when an operation has failed since the last call.

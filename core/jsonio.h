@@ -19,7 +19,7 @@ json_t *jsonio_read(const char *path, size_t max, err *e);
 // can stand. It is read as the string JSONIO_INFINITY (as long as the word, so that columns in
 // messages stay right), which jsonio_show shows as Infinity: whoever does not ask for it refuses it.
 // NaN and numbers beyond double stay errors (fault B36).
-#define JSONIO_INFINITY "\uE000\uE000"
+#define JSONIO_INFINITY "\177\177\177\177\177\177"
 json_t *jsonio_read_infinity(const char *path, size_t max, err *e);
 
 // "a number", "an array" ...: for messages. NULL is "absent".

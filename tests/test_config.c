@@ -232,7 +232,7 @@ static void b36_infinity_is_refused_elsewhere_and_numbers_without_room_everywher
     refused("{\"a\": Infinity5}", ERR_INPUT,
             "is not JSON at line 1, column 14 (byte 14): invalid token near 'Infinity'");
     refused("{\"a\": Infinity, b}", ERR_INPUT, // what stands behind the word keeps its column
-            "is not JSON at line 1, column 18 (byte 18): string or '}' expected near 'b'");
+            "is not JSON at line 1, column 17 (byte 17): string or '}' expected near 'b'");
     refused("{\"a\": NaN}", ERR_INPUT,
             "is not JSON at line 1, column 9 (byte 9): invalid token near 'NaN'");
     refused("{\"a\": 1e400}", ERR_INPUT,

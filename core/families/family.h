@@ -94,6 +94,8 @@ void build_norm_free(builder *b, row_norm *n);
 // Appends a branch to a layer; takes body, and on success the norms. build_branch: RMS norms.
 bool build_branch(builder *b, int layer, mat pre_norm, mat post_norm, double scale, module *body,
                   err *e);
+bool build_branch_norms(builder *b, int layer, row_norm pre_norm, row_norm post_norm, double scale,
+                        module *body, err *e);
 // The same for a body that reads what the branch before it read, after that one's norm: mixers side
 // by side.
 bool build_beside(builder *b, int layer, double scale, module *body, err *e);
@@ -101,7 +103,5 @@ bool build_beside(builder *b, int layer, double scale, module *body, err *e);
 // and file must agree: a tied model may hold a second copy but no other head (fault B11). otherwise:
 // for a config without the key.
 bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e);
-bool build_branch_norms(builder *b, int layer, row_norm pre_norm, row_norm post_norm, double scale,
-                        module *body, err *e);
 
 #endif

@@ -121,8 +121,28 @@ bool hf_layer_listed(builder *b, const char *key, int L, bool *listed, err *e) {
     return true;
 }
 
-bool hf_norm(builder *b, const char *prefix, int L, const char *name, mat *out, err *e) {
+bool hf_ends(builder *b, const char *embed, const char *norm, const char *eps_key, double eps,
+             err *e) {
+    model *m = b->m;
+    return config_real_or(b->cfg, eps_key, eps, &m->info.norm_eps, e) &&
+           build_weight(b, &m->embed, m->info.n_vocab, m->info.D, embed, e) &&
+           build_weight(b, &m->norm.w, 1, m->info.D, norm, e) &&
+           build_head(b, "tie_word_embeddings", !build_has(b, "lm_head.weight"), embed, e);
+}
+
+bool hf_branch(builder *b, const char *layers, int L, const char *name, double scale, module *body,
+               err *e) {
     char full[300];
-    snprintf(full, sizeof full, "%s.%d.%s.weight", prefix, L, name);
-    return build_weight(b, out, 1, b->m->info.D, full, e);
+    row_norm norm = {0};
+    if (!body)
+        return false;
+    snprintf(full, sizeof full, "%s.%d.%s", layers, L, name);
+    if (!build_norm(b, &norm, NORM_RMS, false, full, e)) {
+        body->free(body, b->be);
+        return false;
+    }
+    if (build_branch_norms(b, L, norm, (row_norm){0}, scale, body, e))
+        return true;
+    build_norm_free(b, &norm);
+    return false;
 }

@@ -27,7 +27,14 @@ bool hf_layer_name(builder *b, const char *key, int L, const char **name, err *e
 // Whether L is in the list KEY of numbers (absent: no).
 bool hf_layer_listed(builder *b, const char *key, int L, bool *listed, err *e);
 
-// A weight [1, D] at PREFIX.L.NAME.weight.
-bool hf_norm(builder *b, const char *prefix, int L, const char *name, mat *out, err *e);
+// The embedding EMBED, the last norm NORM and the head (tie_word_embeddings; a config without it:
+// tied when the file has no lm_head.weight); eps of all norms from eps_key.
+bool hf_ends(builder *b, const char *embed, const char *norm, const char *eps_key, double eps,
+             err *e);
+
+// Appends x <- x + scale body(rms_norm(x)) to layer L; the norm is LAYERS.L.NAME.weight. Takes
+// body; NULL (it could not be made, *e is filled) is passed on as false.
+bool hf_branch(builder *b, const char *layers, int L, const char *name, double scale, module *body,
+               err *e);
 
 #endif

@@ -194,19 +194,23 @@ static module *ffn(builder *b, const kimi *k, int L, const char *layer, err *e) 
 }
 
 static bool build_layer(builder *b, const kimi *k, int L, err *e) {
-    char layer[200], prefix[256];
+    char layer[200], prefix[256], name[300];
     bool full = false;
+    int64_t D = b->m->info.D;
     mat norm = MAT_NONE;
     module *body = NULL;
     snprintf(layer, sizeof layer, "model.layers.%d", L);
     snprintf(prefix, sizeof prefix, "%s.self_attn", layer);
-    if (!is_full(b, k, L, &full, e) || !hf_norm(b, "model.layers", L, "input_layernorm", &norm, e))
+    if (!is_full(b, k, L, &full, e) ||
+        !build_weight(b, &norm, 1, D, fla_name(name, sizeof name, layer, "input_layernorm.weight"),
+                      e))
         goto fail;
     body = full ? latent_new(b, prefix, &k->latent, e) : linear_layer(b, k, prefix, e);
     if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
         goto fail;
     norm = MAT_NONE;
-    if (!hf_norm(b, "model.layers", L, "post_attention_layernorm", &norm, e))
+    if (!build_weight(b, &norm, 1, D,
+                      fla_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
         goto fail;
     body = ffn(b, k, L, layer, e);
     if (body && build_branch(b, L, norm, MAT_NONE, 1, body, e))

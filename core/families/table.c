@@ -7,9 +7,12 @@
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
 extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
+extern const family family_mamba2, family_bamba, family_granitemoehybrid, family_falcon_h1,
+    family_nemotron_h;
 extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid, family_kimi_linear;
 
-// clang-format off: one line each
+// One line each.
+// clang-format off
 const family *const families[] = {
     &family_delta_net,
     &family_gated_deltanet,
@@ -21,6 +24,11 @@ const family *const families[] = {
     &family_hgrn2,
     &family_linear_attn,
     &family_rwkv7,
+    &family_mamba2,
+    &family_bamba,
+    &family_granitemoehybrid,
+    &family_falcon_h1,
+    &family_nemotron_h,
     &family_qwen3_next,
     &family_qwen3_5,
     &family_olmo_hybrid,

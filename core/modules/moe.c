@@ -145,20 +145,6 @@ static const char *below(char *buf, size_t size, const char *prefix, const char 
     return buf;
 }
 
-static bool bind_bias(moe *m, builder *b, const char *name, err *e) {
-    mat w = MAT_NONE;
-    int64_t E = m->r.experts;
-    if (!build_weight(b, &w, 1, E, name, e))
-        return false;
-    if (!b->be)
-        return true;
-    m->bias = mem_alloc((size_t)E, sizeof *m->bias, "a router's bias", e);
-    if (m->bias)
-        b->be->op->read(b->be, w, m->bias);
-    b->be->op->free(b->be, w);
-    return m->bias && backend_check(b->be, e);
-}
-
 static bool bind_experts(moe *m, builder *b, const char *prefix, const moe_spec *s, err *e) {
     char name[300], list[300];
     int64_t D = b->m->info.D, E = s->router.experts, width = s->width;
@@ -206,7 +192,8 @@ module *moe_new(builder *b, const char *prefix, const moe_spec *s, err *e) {
     if (!check_router(&m->r, b, e) ||
         !build_weight(b, &m->router, m->r.experts, b->m->info.D,
                       below(name, sizeof name, prefix, s->router_name), e) ||
-        (s->bias_name && !bind_bias(m, b, below(name, sizeof name, prefix, s->bias_name), e)) ||
+        (s->bias_name && !build_numbers(b, &m->bias, 1, m->r.experts,
+                                        below(name, sizeof name, prefix, s->bias_name), e)) ||
         !bind_experts(m, b, prefix, s, e) ||
         (s->shared_gate && !build_weight(b, &m->shared_gate, 1, b->m->info.D,
                                          below(name, sizeof name, prefix, s->shared_gate), e))) {
