@@ -102,7 +102,6 @@ static bool read_sizes(builder *b, kimi *k, err *e) {
     static const char *const unknown[] = {"attention_bias", NULL};
     activation act;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
         !config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &k->dense, e) ||
         !linear_sizes(k, e) || !latent_sizes(b, k, e) || !expert_sizes(b, k, e))
         return false;
@@ -194,39 +193,22 @@ static module *ffn(builder *b, const kimi *k, int L, const char *layer, err *e) 
 }
 
 static bool build_layer(builder *b, const kimi *k, int L, err *e) {
-    char layer[200], prefix[256], name[300];
+    static const char layers[] = "model.layers";
+    char layer[200], prefix[256];
     bool full = false;
-    int64_t D = b->m->info.D;
-    mat norm = MAT_NONE;
-    module *body = NULL;
-    snprintf(layer, sizeof layer, "model.layers.%d", L);
+    snprintf(layer, sizeof layer, "%s.%d", layers, L);
     snprintf(prefix, sizeof prefix, "%s.self_attn", layer);
-    if (!is_full(b, k, L, &full, e) ||
-        !build_weight(b, &norm, 1, D, fla_name(name, sizeof name, layer, "input_layernorm.weight"),
-                      e))
-        goto fail;
-    body = full ? latent_new(b, prefix, &k->latent, e) : linear_layer(b, k, prefix, e);
-    if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
-        goto fail;
-    norm = MAT_NONE;
-    if (!build_weight(b, &norm, 1, D,
-                      fla_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
-        goto fail;
-    body = ffn(b, k, L, layer, e);
-    if (body && build_branch(b, L, norm, MAT_NONE, 1, body, e))
-        return true;
-fail:
-    if (b->be)
-        b->be->op->free(b->be, norm);
-    return false;
+    if (!is_full(b, k, L, &full, e))
+        return false;
+    module *mixer = full ? latent_new(b, prefix, &k->latent, e) : linear_layer(b, k, prefix, e);
+    return hf_branch(b, layers, L, "input_layernorm", 1, mixer, e) &&
+           hf_branch(b, layers, L, "post_attention_layernorm", 1, ffn(b, k, L, layer, e), e);
 }
 
 static bool build_model(builder *b, kimi *k, err *e) {
     model_info *i = &b->m->info;
-    if (!read_sizes(b, k, e) ||
-        !build_weight(b, &b->m->embed, i->n_vocab, i->D, "model.embed_tokens.weight", e) ||
-        !build_weight(b, &b->m->norm.w, 1, i->D, "model.norm.weight", e) ||
-        !build_head(b, "tie_word_embeddings", false, "model.embed_tokens.weight", e))
+    if (!hf_ends(b, "model.embed_tokens.weight", "model.norm.weight", "rms_norm_eps", 1e-6, e) ||
+        !read_sizes(b, k, e))
         return false;
     for (b->layer = 0; b->layer < i->n_layers; b->layer++)
         if (!build_layer(b, k, b->layer, e))
