@@ -155,8 +155,9 @@ static bool real_by_similarity(const spectrum_result *r) {
 static bool diagonal_note(figure *f, const spectrum_result *r, err *e) {
     for (int i = 0; i < r->n_layers; i++)
         if (r->layer[i].shape.erase == ERASE_NONE)
-            return figure_note(f, e, "Diagonal transitions: eigenvalues are the exponentials of "
-                                     "the summed log decays, exact.");
+            return figure_note(f, e,
+                               "Diagonal transitions: eigenvalues are the exponentials of "
+                               "the summed log decays, exact.");
     return true;
 }
 

@@ -1,6 +1,7 @@
 // Models against reference dumps (golden/README.md, "Delta families"): 17 cases and two twins in
-// other layouts, in float64 and in float32. Three small cases lie in tests/cases/golden, so that
-// a checkout without the reference data still proves something.
+// other layouts, in float64 and in float32, and the 13 of the other families in FLA's layout. Six
+// small cases lie in tests/cases/golden, so that a checkout without the reference data still proves
+// something.
 #include "analyses/parity.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
@@ -33,7 +34,28 @@ static const char *const cases[] = {
     "gdn-gva-neg-bf16file", // B55, B114: BF16 matrices beside F32 gates
 };
 
-static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa", "deltaproduct2-odd-dims"};
+// golden/README.md, "Other families": rows that each dump must give.
+static const struct {
+    const char *name;
+    size_t rows;
+} others[] = {
+    {"rwkv7-fuse", 18},
+    {"rwkv7-nofuse", 18},
+    {"rwkv7-smallkey", 13},
+    {"rwkv7-fuse-old", 2},
+    {"gla", 9},
+    {"gla-ek05", 9},
+    {"gla-gqa", 9},
+    {"hgrn2", 12},
+    {"hgrn2-conv", 9},
+    {"retnet", 11},
+    {"retnet-old-bf16", 3},
+    {"linear_attn", 7},
+    {"linear_attn-elu", 7},
+};
+
+static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa",  "deltaproduct2-odd-dims",
+                                   "rwkv7-smallkey",  "retnet-old-bf16", "gla-ek05"};
 
 // Rows a full dump must have produced: nothing is compared when a file is not found, so a wrong
 // folder must not pass.
@@ -88,6 +110,28 @@ static void all_cases(precision p) {
     }
 }
 
+static void other_cases(precision p) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "golden/%s", others[i].name);
+        const char *folder = files_shared(name);
+        if (!folder)
+            skip();
+        check(folder, others[i].name, p, others[i].rows);
+    }
+}
+
+static void every_case_of_the_other_families_agrees_in_float64(void **state) {
+    (void)state;
+    other_cases(PRECISION_F64);
+}
+
+// 1e-4 (golden/README.md, F32 path): these kinds do not feed their rounding back along keys.
+static void every_case_of_the_other_families_agrees_in_float32(void **state) {
+    (void)state;
+    other_cases(PRECISION_F32);
+}
+
 static void every_delta_case_agrees_in_float64(void **state) {
     (void)state;
     all_cases(PRECISION_F64);
@@ -103,8 +147,8 @@ static void the_kept_cases_agree_in_both_precisions(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char folder[128];
         snprintf(folder, sizeof folder, "tests/cases/golden/%s", kept[i]);
-        check(folder, kept[i], PRECISION_F64, 6);
-        check(folder, kept[i], PRECISION_F32, 6);
+        check(folder, kept[i], PRECISION_F64, i < 3 ? 6 : 3);
+        check(folder, kept[i], PRECISION_F32, i < 3 ? 6 : 3);
     }
 }
 
@@ -141,6 +185,8 @@ int main(void) {
         cmocka_unit_test(the_kept_cases_agree_in_both_precisions),
         cmocka_unit_test(every_delta_case_agrees_in_float64),
         cmocka_unit_test(every_delta_case_agrees_in_float32),
+        cmocka_unit_test(every_case_of_the_other_families_agrees_in_float64),
+        cmocka_unit_test(every_case_of_the_other_families_agrees_in_float32),
         cmocka_unit_test(a_folder_without_ids_is_no_dump),
         cmocka_unit_test(the_dump_of_another_model_does_not_pass),
     };

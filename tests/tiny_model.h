@@ -44,6 +44,8 @@ double tiny_normal(uint64_t *seed);
 
 // Sizes that are 0 get small defaults.
 tiny_model *tiny_new(tiny_spec s);
+// The tensors and the config of a folder (its spec stays empty: no naive_run). BF16 becomes F32.
+tiny_model *tiny_load(const char *folder);
 void tiny_free(tiny_model *m);
 tiny_tensor *tiny_find(const tiny_model *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); // NULL when absent

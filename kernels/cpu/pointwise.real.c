@@ -107,12 +107,13 @@ void FN(pointwise_time_step)(backend *be, mat x, mat bias, double lo, double hi)
     }
 }
 
-// Sums of logs, so that a forget gate that is nearly shut keeps its value.
-static double log_between(double least, double log_gate) {
-    if (least <= 0)
-        return log_gate;
-    double a = log(least), b = log1p(-least) + log_gate, high = a > b ? a : b;
-    return high + log1p(exp(-fabs(a - b)));
+// ln(l + (1 - l) sigmoid(x)): from 1 - w while w is near 1, so that a gate that is nearly open keeps
+// the little it lets go; without a bound a gate that is nearly shut keeps its log.
+static double log_forget_one(double l, double x) {
+    double gone = (1 - l) / (1 + exp(x));
+    if (gone < 0.5)
+        return log1p(-gone);
+    return l > 0 ? log(l + (1 - l) / (1 + exp(-x))) : x - log1p(exp(x));
 }
 
 void FN(pointwise_log_forget)(backend *be, mat x, mat least, double divisor, double clamp) {
@@ -122,10 +123,7 @@ void FN(pointwise_log_forget)(backend *be, mat x, mat least, double divisor, dou
     for (int64_t t = 0; t < x.rows; t++) {
         real *a = row_of(x, t);
         for (int64_t i = 0; i < x.cols; i++) {
-            double z = -(double)real_softplus(-a[i]);
-            if (l)
-                z = log_between((double)l[i], z);
-            z /= divisor;
+            double z = log_forget_one(l ? (double)l[i] : 0, (double)a[i]) / divisor;
             a[i] = (real)(z < clamp ? clamp : z);
         }
     }
