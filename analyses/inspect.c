@@ -358,6 +358,10 @@ static bool take_model(inspection *x, err *e) {
             return err_set(e, why.code, "%s", why.text);
         return inspect_note(x, true, e, "the loader refuses this model: %s", why.text);
     }
+    // The family may have them under other keys, or from a list of layers.
+    x->layers = x->m->info.n_layers;
+    x->hidden = x->m->info.D;
+    x->n_vocab = x->m->info.n_vocab;
     for (size_t i = 0; i < x->m->notes.n; i++)
         if (!inspect_note(x, false, e, "%s", x->m->notes.v[i]))
             return false;
