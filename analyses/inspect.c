@@ -91,7 +91,8 @@ static void read_sizes(inspection *x) {
     static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", NULL};
     static const char *const hidden[] = {"hidden_size", "d_model", "n_embd", NULL};
     static const char *const vocab[] = {"vocab_size", NULL};
-    static const char *const length[] = {"max_position_embeddings", "context_length", NULL};
+    static const char *const length[] = {"max_position_embeddings", "model_max_length",
+                                         "context_length", NULL};
     static const char *const bos[] = {"bos_token_id", NULL}, *const eos[] = {"eos_token_id", NULL};
     err ignored = {0};
     const char *type = NULL;

@@ -91,6 +91,8 @@ typedef struct backend_ops {
     void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
     // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
     void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
+    // kernels/wkv.h
+    void (*wkv)(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).

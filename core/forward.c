@@ -137,10 +137,11 @@ static bool tell_hidden(fwd *f, int layer, mat x, err *e) {
 
 static void run_norm(fwd *f, const row_norm *n, mat x, mat y) {
     const backend_ops *op = f->be->op;
+    double eps = n->eps > 0 ? n->eps : f->m->info.norm_eps;
     if (n->kind == NORM_LAYER)
-        op->layer_norm(f->be, x, n->w, n->bias, x.cols, f->m->info.norm_eps, y);
+        op->layer_norm(f->be, x, n->w, n->bias, x.cols, eps, y);
     else
-        op->rms_norm(f->be, x, n->w, f->m->info.norm_eps, y);
+        op->rms_norm(f->be, x, n->w, eps, y);
 }
 
 // One branch: x <- x + scale * post_norm(body(pre_norm(x))). *in is what the body read.

@@ -368,23 +368,27 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
     return true;
 }
 
-// Four cases of tie flag and lm_head: what the flag says must be what the file holds.
-bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+// Four cases of tie flag and head: what the flag says must be what the file holds.
+bool build_head_named(builder *b, const char *tie_key, bool otherwise, const char *embed,
+                      const char *head, err *e) {
     model_info *i = &b->m->info;
     if (!config_bool_or(b->cfg, tie_key, otherwise, &i->tied, e))
         return false;
     if (!i->tied)
-        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
+        return build_weight(b, &b->m->head, i->n_vocab, i->D, head, e);
     b->m->head = b->m->embed;
-    if (!build_has(b, "lm_head.weight"))
+    const tensor *x = ckpt_get(b->ck, head), *y = ckpt_get(b->ck, embed);
+    if (!x)
         return true;
-    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
-    const tensor *y = ckpt_get(b->ck, embed);
     if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
-        return err_set(e, ERR_INPUT, "%s says %s true, but lm_head.weight differs from %s",
-                       config_path(b->cfg), tie_key, embed);
-    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
+        return err_set(e, ERR_INPUT, "%s says %s true, but %s differs from %s", config_path(b->cfg),
+                       tie_key, head, embed);
+    build_dead(b, "a second copy of the tied embedding", head);
     return true;
+}
+
+bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+    return build_head_named(b, tie_key, otherwise, embed, "lm_head.weight", e);
 }
 
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
