@@ -59,10 +59,20 @@ static const struct {
     {"mamba2-hf", 11, 0}, // Hugging Face's keys, projection biases
     {"mamba2-ssm", 2, 0}, // the authors' naming
     {"hf-mamba2", 15, 150},
-    {"hf-bamba", 11, 150},            // Infinity as an object, half rotary
-    {"hf-granitemoehybrid", 11, 150}, // experts and a shared MLP, four factors
-    {"hf-falcon-h1", 15, 150},        // side by side, factors everywhere
-    {"hf-nemotron-h", 11, 150},       // squared ReLU, sizes from the list of layers
+    {"hf-bamba", 11, 150},             // Infinity as an object, half rotary
+    {"hf-granitemoehybrid", 11, 150},  // experts and a shared MLP, four factors
+    {"hf-falcon-h1", 15, 150},         // side by side, factors everywhere
+    {"hf-nemotron-h", 11, 150},        // squared ReLU, sizes from the list of layers
+    {"hf-qwen3-next", 18, 150},        // fused per key head, experts, a dense layer
+    {"hf-qwen3-next-shards", 18, 150}, // three files, chosen p not divided by their sum
+    {"hf-qwen3-5-text", 18, 150},      // split projections, tied
+    {"hf-qwen3-5-text-bf16", 18, 150}, // B55
+    {"hf-qwen3-5-moe-fused", 8, 150},  // all experts in two tensors
+    {"hf-qwen3-5-vl", 18, 150},        // B38
+    {"hf-olmo-hybrid", 18, 150},       // B28
+    {"hf-olmo-hybrid-resaved", 13, 150},
+    {"hf-kimi-linear", 18, 150}, // B26
+    {"hf-rwkv4", 3, 150},
 };
 
 static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa",  "deltaproduct2-odd-dims",
