@@ -492,8 +492,10 @@ static bool document_figures(const loss_result *const *r, size_t n, size_t which
     static const char *const stem[] = {"loss", "difference", "perplexity"};
     for (int i = 0; i < 3; i++)
         snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
-    if (smooth == 0)
-        smooth = r[0]->n / 32 > 501 ? r[0]->n / 32 : 501;
+    if (smooth == 0) { // an eighth of a short row: 501 would leave a flat line of it
+        int64_t n32 = r[0]->n / 32, n8 = r[0]->n / 8;
+        smooth = n32 > 501 ? n32 : n8 < 501 ? n8 : 501;
+    }
     smooth |= 1;
     bool pair = false;
     for (size_t i = 1; i < n; i++)
