@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 // Why a write to standard output failed, when it was noticed before the final flush.
@@ -65,7 +66,12 @@ output *output_open(const options *o, err *e) {
     x->o = o;
     x->model = names_of_paths(o->model, o->n_models, e);
     x->document = names_of_paths(o->document, o->n_documents, e);
-    if (!x->model || !x->document || (o->out && !output_make_folder(o->out, e))) {
+    bool ok = x->model && x->document && (!o->out || output_make_folder(o->out, e));
+    // Before hours of work, not after them.
+    if (ok && o->out && access(o->out, W_OK | X_OK) != 0)
+        ok = err_set(e, ERR_IO, "cannot write into folder %s: %s", text_show(o->out),
+                     strerror(errno));
+    if (!ok) {
         output_free(x);
         return NULL;
     }
