@@ -401,6 +401,7 @@ static void B74_the_ids_that_were_added_are_said(void **state) {
             char *tokenizer = files_read(MODEL "/tokenizer.json", &n);
             files_write(files_path("no-bos/tokenizer.json"), tokenizer, n);
             free(tokenizer);
+            files_text(files_path("no-bos/tokenizer_config.json"), "{\"bos_token\":\"<|bos|>\"}");
             r = LOSS(m, doc, "--reset-at-bos", "--json"); // its 1 is the first id of the document
             json_t *v1 = value_of(&r);
             assert_true(reading(result(v1, 0), "state_resets") == 0);
