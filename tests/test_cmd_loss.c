@@ -396,6 +396,19 @@ static void B74_the_ids_that_were_added_are_said(void **state) {
                     "neither the tokenizer nor the config names a begin-of-text token, which "
                     "--add-bos and --reset-at-bos need");
             refused(LOSS_FAILS(1, m, doc, "--reset-at-bos"), "begin-of-text token");
+            // A tokenizer beside the weights is asked, though ids need none.
+            size_t n = 0;
+            char *tokenizer = files_read(MODEL "/tokenizer.json", &n);
+            files_write(files_path("no-bos/tokenizer.json"), tokenizer, n);
+            free(tokenizer);
+            files_text(files_path("no-bos/tokenizer_config.json"), "{\"bos_token\":\"<|bos|>\"}");
+            r = LOSS(m, doc, "--reset-at-bos", "--json"); // its 1 is the first id of the document
+            json_t *v1 = value_of(&r);
+            assert_true(reading(result(v1, 0), "state_resets") == 0);
+            json_decref(v1);
+            r = LOSS(m, doc, "--add-bos");
+            says(r.out, "19 tokens scored in 1 row of 20"); // it is there already
+            run_free(&r);
         } else {
             r = LOSS(m, doc, "--add-bos");
             says(r.out, "20 tokens scored in 1 row of 21");
