@@ -25,7 +25,8 @@ static const loss_options defaults = {0, 200, 3};
 
 static const option_spec own[] = {
     {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
-     .help = "tokens of the moving mean in the picture (default 501, or a 32nd of a longer row)"},
+     .help = "tokens of the moving mean in the picture (default 501; a 32nd of a row "
+             "beyond 16k, an eighth of one below 4k)"},
     {"resamples", OPT_INT, offsetof(loss_options, resamples), .lo = 0, .hi = 100000,
      .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
     {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
