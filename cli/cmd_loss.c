@@ -225,8 +225,8 @@ const command command_loss = {
         "loss[i] is the loss in nats of token i+1 given those before it. A row is a stretch of "
         "--length tokens that starts from a zero state. Three perplexities are kept apart: running "
         "(exp of the mean of all losses so far), block (exp of a stretch's mean) and total. "
-        "Several "
-        "models are drawn into one picture.",
+        "Several models are drawn into one picture. With --out, loss.npy is [rows, tokens - 1] for "
+        "each model and document.",
     .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out loss-out",
     .min_models = 1,

@@ -343,8 +343,11 @@ const command command_spectrum = {
         "tokens (those that are not frozen) and of windows, the norm of P beside its spectral "
         "radius, the mean rate from determinants, Lyapunov exponents by QR, and half-lives "
         "W ln 2 / -ln|lambda|.\n"
-        "eig.npy is [layers, heads, windows, samples, K], NaN where no whole window lies behind "
-        "the sampled token; spectrum.json names windows and tokens.",
+        "eig.npy is [layers, heads, windows, samples, K], norm2.npy and radius.npy are without K, "
+        "NaN where no whole window lies behind the sampled token; spectrum.json names windows and "
+        "tokens. Products that would underflow are kept scaled: where there is a log_scale.npy, "
+        "multiply by exp(log_scale). ledger.npy is ln|det A_t| [layers, heads, tokens] (several "
+        "rows: [layers, heads, rows, tokens]), lyapunov.npy [layers, heads, K].",
     .example = "deltop spectrum examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out spectrum-out",
     .min_models = 1,
