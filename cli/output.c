@@ -204,6 +204,23 @@ static bool write_json(output *x, const char *name, const json_t *v, err *e) {
     return ok;
 }
 
+// A line for every folder: its name, then its files.
+static void print_files(const output *x) {
+    size_t folder = SIZE_MAX;
+    for (size_t i = 0; i < x->n_files; i++) {
+        const char *path = x->file[i], *slash = strrchr(path, '/');
+        size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+        bool same = i && n == folder && memcmp(path, x->file[i - 1], n) == 0;
+        folder = n;
+        if (same)
+            printf(", %s", text_show(path + n));
+        else
+            printf("%s%s", i ? "\n      " : "wrote ", text_show(path));
+    }
+    if (x->n_files)
+        putchar('\n');
+}
+
 bool output_finish(output *x, const char *name, json_t *value, err *e) {
     bool ok = false;
     if (!value) {
@@ -221,8 +238,8 @@ bool output_finish(output *x, const char *name, json_t *value, err *e) {
         ok = dump(value, stdout, "standard output", e);
         goto done;
     }
-    for (size_t i = 0; i < x->n_files && !x->o->quiet; i++)
-        printf("%s%s\n", i == 0 ? "wrote " : "      ", text_show(x->file[i]));
+    if (!x->o->quiet)
+        print_files(x);
     ok = true;
 done:
     json_decref(value);
