@@ -102,7 +102,7 @@ static void read_sizes(inspection *x) {
     x->train_length = first_number(x->cfg, inner, length);
     x->bos = first_number(x->cfg, inner, bos);
     x->eos = first_number(x->cfg, inner, eos);
-    if (config_text_or(x->cfg, "model_type", NULL, &type, &ignored) && type)
+    if (family_type(x->cfg, &type, &ignored) && type)
         snprintf(x->type, sizeof x->type, "%s", type);
     config_close(inner);
 }

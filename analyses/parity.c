@@ -12,10 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
+// Some dumps hold states in the middle of the row, state77_l0.npy ...
+enum { EARLY = 77 };
+
 // What one pass over the reference's ids gives for one layer.
 typedef struct layer_facts {
     tape *tape;
     double *state;               // [H, K, V]
+    double *early;               // the same after EARLY tokens
     double *erank, *erank_micro; // [H, T], [H, T n_h]
     double *beta, *decay;        // [T, n_h, H], [T, H or H K]
     int64_t decay_width;
@@ -45,6 +49,15 @@ static bool on_hidden(void *ctx, int layer, int64_t t0, mat x, backend *be, err 
     collector *c = ctx;
     if (t0 + x.rows == c->T)
         be->op->read(be, mat_rows(x, x.rows - 1, 1), c->hidden + (layer + 1) * x.cols);
+    return backend_check(be, e);
+}
+
+static bool on_early_state(void *ctx, int layer, mat state, backend *be, err *e) {
+    layer_facts *l = &((collector *)ctx)->layer[layer];
+    l->early = mem_alloc((size_t)(state.rows * state.cols), sizeof *l->early, "a state", e);
+    if (!l->early)
+        return false;
+    be->op->read(be, state, l->early);
     return backend_check(be, e);
 }
 
@@ -106,6 +119,7 @@ static void collector_free(collector *c) {
         layer_facts *l = &c->layer[L];
         tape_free(l->tape);
         free(l->state);
+        free(l->early);
         free(l->erank);
         free(l->erank_micro);
         free(l->beta);
@@ -135,8 +149,9 @@ static bool layer_init(layer_facts *l, const head_shape *s, int64_t T, int64_t b
     return l->tape && l->state && l->erank && l->erank_micro && l->beta && l->decay;
 }
 
+// early: also the states after EARLY tokens, by a pass of their own.
 static bool collect(collector *c, const model *m, const int32_t *ids, int64_t T, int64_t block,
-                    err *e) {
+                    bool early, err *e) {
     *c = (collector){.m = m, .T = T};
     size_t L = (size_t)m->info.n_layers;
     c->loss = mem_alloc((size_t)T, sizeof *c->loss, "losses", e);
@@ -154,8 +169,10 @@ static bool collect(collector *c, const model *m, const int32_t *ids, int64_t T,
     if (!f)
         return false;
     probe p = {c, on_steps, on_hidden, on_loss, on_logits, on_final_state};
-    const probe *probes[] = {&p};
-    bool ok = fwd_row(f, ids, T, NULL, probes, 1, NULL, NULL, e);
+    probe first = {.ctx = c, .on_final_state = on_early_state};
+    const probe *probes[] = {&p}, *firsts[] = {&first};
+    bool ok = fwd_row(f, ids, T, NULL, probes, 1, NULL, NULL, e) &&
+              (!early || T < EARLY || fwd_row(f, ids, EARLY, NULL, firsts, 1, NULL, NULL, e));
     fwd_free(f);
     return ok;
 }
@@ -429,6 +446,9 @@ static bool compare_layer(parity *p, const char *folder, int L, const collector 
     snprintf(name, sizeof name, "state_l%d.npy", L);
     if (!compare(p, folder, name, L, l->state, H * s->K * s->V, TO_LARGEST, tol, 0, e))
         return false;
+    snprintf(name, sizeof name, "state%d_l%d.npy", EARLY, L);
+    if (l->early && !compare(p, folder, name, L, l->early, H * s->K * s->V, TO_LARGEST, tol, 0, e))
+        return false;
     snprintf(name, sizeof name, "erank_l%d.npy", L);
     if (!compare(p, folder, name, L, l->erank, H * T, EACH, tol, 0, e))
         return false;
@@ -470,7 +490,12 @@ bool parity_run(const model *m, const char *folder, int64_t block, parity *out, 
         err_set(e, ERR_INPUT, "%s: fewer than two tokens", path);
         goto done;
     }
-    if (!collect(&c, m, ids, T, block, e))
+    bool early = false;
+    for (int L = 0; L < m->info.n_layers; L++) {
+        snprintf(path, sizeof path, "%s/state%d_l%d.npy", folder, EARLY, L);
+        early |= access(path, R_OK) == 0;
+    }
+    if (!collect(&c, m, ids, T, block, early, e))
         goto done;
     out->tokens = T;
     double tol = tolerance_of(m);

@@ -41,6 +41,8 @@ typedef struct spectrum_tokens {
     double least_real, largest;     // smallest real value, largest modulus
     double complex *kept;           // every some-th token's values, for pictures
     int64_t n_kept, cap_kept;
+    double complex *rotating; // the first complex values, all of them up to 512: they may be rare
+    int64_t n_rotating;
     int64_t strong;   // micro-steps with beta |k|^2 above 2 (G08)
     double strongest; // largest beta |k|^2; NaN for kinds without
 } spectrum_tokens;

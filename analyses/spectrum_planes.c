@@ -60,15 +60,20 @@ typedef struct cloud {
     double share; // to keep
 } cloud;
 
-static void drop_in(cloud *c, double complex z) {
-    if (isnan(creal(z)))
-        return;
-    double u = (double)(scramble((uint64_t)c->seen++) >> 11) * 0x1p-53;
-    if (u >= c->share || c->n == c->cap)
+static void keep(cloud *c, double complex z) {
+    if (c->n == c->cap)
         return;
     c->x[c->n] = creal(z);
     c->y[c->n++] = cimag(z);
     c->shown++;
+}
+
+static void drop_in(cloud *c, double complex z) {
+    if (isnan(creal(z)))
+        return;
+    double u = (double)(scramble((uint64_t)c->seen++) >> 11) * 0x1p-53;
+    if (u < c->share)
+        keep(c, z);
 }
 
 // A layer's values: of tokens (window < 0) or of one window, true scale.
@@ -79,6 +84,10 @@ static void drop_layer(cloud *c, const spectrum_result *r, const spectrum_layer 
         if (window < 0)
             for (int64_t i = 0; i < x->tokens.n_kept; i++)
                 drop_in(c, x->tokens.kept[i]);
+        // Complex values are drawn whatever the share: thinned with the rest, rare ones would vanish.
+        int64_t few = PLANE_POINTS / 4 / l->n_heads;
+        for (int64_t i = 0; window < 0 && i < x->tokens.n_rotating && i < few; i++)
+            keep(c, x->tokens.rotating[i]);
         for (int64_t k = 0; window >= 0 && k < r->samples; k++) {
             int64_t at = window * r->samples + k;
             double back = exp(x->facts[at].log_scale);
@@ -94,7 +103,7 @@ static int64_t values_of(const spectrum_result *r, int window) {
         for (int h = 0; h < r->layer[i].n_heads; h++) {
             const spectrum_head *x = &r->layer[i].head[h];
             if (window < 0)
-                n += x->tokens.n_kept;
+                n += x->tokens.n_kept + x->tokens.n_rotating;
             for (int64_t k = 0; window >= 0 && k < r->samples; k++)
                 if (!isnan(x->facts[window * r->samples + k].norm2))
                     n += r->layer[i].shape.K;
@@ -126,8 +135,8 @@ static bool add_points(figure *f, const spectrum_result *r, int window, err *e) 
     else
         all = total;
     if (ok && c.shown < all)
-        ok = figure_note(f, e, "%lld of %lld eigenvalues drawn.", (long long)c.shown,
-                         (long long)all);
+        ok = figure_note(f, e, "%lld of %lld eigenvalues drawn%s.", (long long)c.shown,
+                         (long long)all, window < 0 ? ", complex ones preferred" : "");
     free(c.x);
     free(c.y);
     return ok;

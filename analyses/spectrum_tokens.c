@@ -7,22 +7,24 @@
 
 // Tokens of a row whose values are kept for pictures, and whose K x K problem is solved where there
 // is no closed form.
-enum { PICTURE_TOKENS = 256, DENSE_TOKENS = 128 };
+enum { PICTURE_TOKENS = 256, DENSE_TOKENS = 128, ROTATING = 512 };
 
 bool spectrum_tokens_init(spectrum_tokens *s, int64_t keep, err *e) {
     *s = (spectrum_tokens){.least_real = INFINITY, .strongest = NAN, .cap_kept = keep};
     s->modulus = mem_zalloc(3 * SPECTRUM_BINS, sizeof *s->modulus, "histograms", e);
     s->kept = mem_alloc((size_t)keep, sizeof *s->kept, "eigenvalues of tokens", e);
+    s->rotating = mem_alloc(ROTATING, sizeof *s->rotating, "eigenvalues of tokens", e);
     if (s->modulus) {
         s->real = s->modulus + SPECTRUM_BINS;
         s->angle = s->real + SPECTRUM_BINS;
     }
-    return s->modulus && s->kept;
+    return s->modulus && s->kept && s->rotating;
 }
 
 void spectrum_tokens_free(spectrum_tokens *s) {
     free(s->modulus);
     free(s->kept);
+    free(s->rotating);
     *s = (spectrum_tokens){0};
 }
 
@@ -102,7 +104,10 @@ static void take(spectrum_tokens *s, const double complex *eig, int n, bool pict
             if (im > 0)
                 count(s->angle, carg(eig[i]), 0, M_PI);
         }
-        if (picture && s->n_kept < s->cap_kept)
+        // Complex values may be one in ten thousand: a thinned picture would not show a single one.
+        if (im != 0 && s->n_rotating < ROTATING)
+            s->rotating[s->n_rotating++] = eig[i];
+        else if (picture && s->n_kept < s->cap_kept)
             s->kept[s->n_kept++] = eig[i];
     }
     s->tokens++;

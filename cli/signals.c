@@ -71,4 +71,6 @@ void signals_install(void) {
             continue;
         sigaction(which[i], &act, NULL);
     }
+    // A limit on file sizes is an error of the write (EFBIG), with a message, not the end.
+    signal(SIGXFSZ, SIG_IGN);
 }

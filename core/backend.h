@@ -29,6 +29,10 @@ typedef enum {
 } activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1, HEAD_NORM_L2_FLOOR } head_norm;
 
+// How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
+// takes what is faster. Chunk falls back to step where it does not exist.
+typedef enum { RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK } recurrence_form;
+
 typedef struct backend backend;
 
 // Singular values below this share of the largest are not resolved in a float32 state: analyses of
@@ -62,7 +66,8 @@ typedef struct backend_ops {
     // kernels/recurrence.h
     void (*recurrence)(backend *be, const steps *s, mat state, mat o);
     // kernels/attention.h
-    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t first_position, double base);
+    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
+                   double base);
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
@@ -78,6 +83,11 @@ typedef struct backend_ops {
     void (*broadcast)(backend *be, mat row, mat y); // every row of y = row
     // kernels/pointwise.h
     void (*log_forget)(backend *be, mat x, mat least, double divisor, double clamp);
+
+    // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
+    void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+    // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
+    void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).
@@ -99,9 +109,10 @@ struct backend {
     const backend_ops *op;
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
     precision prec;
-    int esize;   // bytes of one element of a mat
-    int threads; // 0 on devices where it means nothing
-    err fail;    // first failure of an operation since the last backend_check
+    int esize;                  // bytes of one element of a mat
+    int threads;                // 0 on devices where it means nothing
+    recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
+    err fail;                   // first failure of an operation since the last backend_check
 };
 
 // False and *e filled when an operation has failed since the last call.

@@ -133,18 +133,22 @@ static void run_norm(fwd *f, const row_norm *n, mat x, mat y) {
         op->rms_norm(f->be, x, n->w, f->m->info.norm_eps, y);
 }
 
-// One branch: x <- x + scale * post_norm(body(pre_norm(x))).
-static void run_branch(fwd *f, const branch *b, mat x) {
-    mat in = x, y = fwd_tmp(f, x.rows, x.cols);
+// One branch: x <- x + scale * post_norm(body(pre_norm(x))). *in is what the body read.
+static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
+    if (!b->beside) {
+        arena_reset(f->tmp);
+        *in = x;
+    }
+    mat y = fwd_tmp(f, x.rows, x.cols);
     if (mat_none(y))
         return;
     if (!mat_none(b->pre_norm.w)) {
-        in = fwd_tmp(f, x.rows, x.cols);
-        if (mat_none(in))
+        *in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(*in))
             return;
-        run_norm(f, &b->pre_norm, x, in);
+        run_norm(f, &b->pre_norm, x, *in);
     }
-    b->body->run(b->body, f, in, y);
+    b->body->run(b->body, f, *in, y);
     if (f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
         return;
     if (!mat_none(b->post_norm.w))
@@ -157,6 +161,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
                       double *loss, int32_t *best, err *e) {
     const backend_ops *op = f->be->op;
     op->embed(f->be, f->m->embed, ids, x);
+    op->activate(f->be, x, ACT_NONE, f->m->embed_scale);
     f->layer = -1;
     if (!healthy(f, e) || !tell_hidden(f, -1, x, e))
         return false;
@@ -166,10 +171,10 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     if (!mat_none(f->m->embed_norm.w))
         run_norm(f, &f->m->embed_norm, x, x);
     for (int L = 0; L < f->m->info.n_layers; L++) {
+        mat in = x;
         f->layer = L;
         for (int b = 0; b < f->m->layers[L].n; b++) {
-            arena_reset(f->tmp);
-            run_branch(f, &f->m->layers[L].branch[b], x);
+            run_branch(f, &f->m->layers[L].branch[b], x, &in);
             if (!healthy(f, e))
                 return err_prefix(e, "layer %d", L);
         }
@@ -182,6 +187,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     if (!want_loss)
         return true;
     run_norm(f, &f->m->norm, x, scratch);
+    op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
     op->losses(f->be, scratch, f->m->head, targets, loss, best);
     return healthy(f, e);
 }

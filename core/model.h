@@ -5,7 +5,7 @@
 //
 //     x <- x + scale * post_norm(body(pre_norm(x)))
 //
-// so pre-norm, post-norm and parallel layouts are the same loop. Which tensors a branch needs is
+// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch needs is
 // known in core/families only.
 #ifndef DELTOP_MODEL_H
 #define DELTOP_MODEL_H
@@ -38,6 +38,7 @@ typedef struct branch {
     row_norm pre_norm, post_norm;
     double scale;
     module *body; // owned
+    bool beside;  // reads what the branch before it read, which has a pre-norm
 } branch;
 
 enum { MODEL_MAX_BRANCHES = 4 };
@@ -61,7 +62,8 @@ typedef struct model {
     row_norm norm;       // before the head
     mat head;            // [n_vocab, D], the embedding again when tied
     mat head_bias;
-    layer *layers; // info.n_layers
+    double embed_scale, logit_scale; // factors on the embedding's rows and on the logits
+    layer *layers;                   // info.n_layers
     // About the file, not about the model:
     name_list leftover; // tensors in the file that nothing read
     name_list missing;  // tensors the family needs and the file lacks (inspection only)

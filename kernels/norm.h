@@ -1,6 +1,8 @@
 // kernels/norm.h - norms over a row, and over the heads inside a row.
 //
 //   rms         y = x / sqrt(mean(x^2) + eps) * w         x, y [rows, D], w [1, D] or none; y may be x
+//                                                       w [G, D]: row t takes w's row t mod G (norms of
+//                                                       groups, rows reshaped to [T * G, D])
 //   heads, L2   x_h = x_h / sqrt(sum(x_h^2) + eps)        x [rows, heads * head_dim], in place
 //   heads, L2_FLOOR  x_h = x_h / max(|x_h|, eps)
 //   heads, L1   x_h = x_h / (sum(x_h) + eps)              the plain sum, signs kept

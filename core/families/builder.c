@@ -160,6 +160,96 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
     return true;
 }
 
+bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t stride,
+                  int64_t cols, const char *name, err *e) {
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, n * stride, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    *out = b->be->op->alloc(b->be, n * rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!upload(b, t, i * stride + first, mat_rows(*out, i * rows, rows), e))
+            return false;
+    return true;
+}
+
+bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                  const char *const *names, int n, err *e) {
+    int64_t at = 0;
+    *out = MAT_NONE;
+    if (b->be) {
+        *out = b->be->op->alloc(b->be, rows, cols);
+        if (!backend_check(b->be, e))
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        const tensor *t = take(b, names[i], e);
+        if (!t) {
+            if (b->be)
+                return false;
+            at = -1; // nothing to say about the sum
+            continue;
+        }
+        if (!check_shape(b, t, t->dims[0], cols, e))
+            return false;
+        int64_t lo = first > at ? first : at, hi = first + rows, end = at + t->dims[0];
+        hi = hi < end ? hi : end;
+        if (b->be && lo < hi && !upload(b, t, lo - at, mat_rows(*out, lo - first, hi - lo), e))
+            return false;
+        at = at < 0 ? -1 : end;
+    }
+    if (at == total || at < 0)
+        return true;
+    err_set(e, ERR_INPUT, "%s to %s hold %lld rows together, the config asks for %lld",
+            text_show(names[0]), text_show(names[n - 1]), (long long)at, (long long)total);
+    return where(b, e);
+}
+
+bool build_offset(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
+    double *v = NULL;
+    *out = MAT_NONE;
+    if (!build_numbers(b, &v, rows, cols, name, e))
+        return false;
+    if (!v)
+        return true;
+    for (int64_t i = 0; i < rows * cols; i++)
+        v[i] += 1;
+    bool ok = build_constant(b, out, rows, cols, v, e);
+    free(v);
+    return ok;
+}
+
+bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t total,
+                int64_t cols, const char *name, err *e) {
+    char shape[96];
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (t->rank != 3 || t->dims[0] != n || t->dims[1] != total || t->dims[2] != cols) {
+        err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld, %lld]",
+                text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
+                tensor_shape_text(t, shape, sizeof shape), (long long)n, (long long)total,
+                (long long)cols);
+        return where(b, e);
+    }
+    if (!b->be)
+        return true;
+    *out = b->be->op->alloc(b->be, n * rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!upload(b, t, i * total + first, mat_rows(*out, i * rows, rows), e))
+            return false;
+    return true;
+}
+
 bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e) {
     *out = NULL;
     const tensor *t = take(b, name, e);
@@ -224,6 +314,17 @@ void build_dead(builder *b, const char *why, const char *name) {
     name_list_add(&b->m->notes, NULL, "%s is in the file and unused: %s", text_show(name), why);
 }
 
+bool build_skip(builder *b, const char *prefix, const char *what, err *e) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
+        if (strncmp(ckpt_at(b->ck, i)->name, prefix, strlen(prefix)) == 0) {
+            b->used[i] = true;
+            count++;
+        }
+    return count == 0 ||
+           build_note(b, e, "%lld tensors %s* (%s) are skipped", (long long)count, prefix, what);
+}
+
 bool build_note(builder *b, err *e, const char *fmt, ...) {
     char text[512];
     va_list ap;
@@ -261,6 +362,25 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
     return true;
 }
 
+// Four cases of tie flag and lm_head: what the flag says must be what the file holds.
+bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+    model_info *i = &b->m->info;
+    if (!config_bool_or(b->cfg, tie_key, otherwise, &i->tied, e))
+        return false;
+    if (!i->tied)
+        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
+    b->m->head = b->m->embed;
+    if (!build_has(b, "lm_head.weight"))
+        return true;
+    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
+    const tensor *y = ckpt_get(b->ck, embed);
+    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
+        return err_set(e, ERR_INPUT, "%s says %s true, but lm_head.weight differs from %s",
+                       config_path(b->cfg), tie_key, embed);
+    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
+    return true;
+}
+
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
     char name[300];
     int64_t D = b->m->info.D;
@@ -280,6 +400,18 @@ void build_norm_free(builder *b, row_norm *n) {
     *n = (row_norm){0};
 }
 
+static bool add_branch(builder *b, int L, branch new, err *e) {
+    layer *l = &b->m->layers[L];
+    if (l->n == MODEL_MAX_BRANCHES) {
+        new.body->free(new.body, b->be);
+        return err_set(e, ERR_UNSUPPORTED, "layer %d has more than %d branches", L,
+                       MODEL_MAX_BRANCHES);
+    }
+    new.body->layer = L;
+    l->branch[l->n++] = new;
+    return true;
+}
+
 bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
                   err *e) {
     return build_branch_norms(b, L, (row_norm){.w = pre_norm}, (row_norm){.w = post_norm}, scale,
@@ -288,13 +420,9 @@ bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, 
 
 bool build_branch_norms(builder *b, int L, row_norm pre_norm, row_norm post_norm, double scale,
                         module *body, err *e) {
-    layer *l = &b->m->layers[L];
-    if (l->n == MODEL_MAX_BRANCHES) {
-        body->free(body, b->be);
-        return err_set(e, ERR_UNSUPPORTED, "layer %d has more than %d branches", L,
-                       MODEL_MAX_BRANCHES);
-    }
-    body->layer = L;
-    l->branch[l->n++] = (branch){pre_norm, post_norm, scale, body};
-    return true;
+    return add_branch(b, L, (branch){pre_norm, post_norm, scale, body, false}, e);
+}
+
+bool build_beside(builder *b, int L, double scale, module *body, err *e) {
+    return add_branch(b, L, (branch){.scale = scale, .body = body, .beside = true}, e);
 }

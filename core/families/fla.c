@@ -128,28 +128,6 @@ fail:
     return false;
 }
 
-// Four cases of tie flag and lm_head (fault B11): what the flag says must be what the file holds.
-static bool build_head(builder *b, err *e) {
-    model_info *i = &b->m->info;
-    bool there = build_has(b, "lm_head.weight");
-    if (!config_bool_or(b->cfg, "tie_word_embeddings", false, &i->tied, e))
-        return false;
-    if (!i->tied)
-        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
-    b->m->head = b->m->embed;
-    if (!there)
-        return true;
-    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
-    const tensor *y = ckpt_get(b->ck, "model.embeddings.weight");
-    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
-        return err_set(e, ERR_INPUT,
-                       "%s says tie_word_embeddings true, but lm_head.weight differs from "
-                       "model.embeddings.weight",
-                       config_path(b->cfg));
-    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
-    return true;
-}
-
 static bool refuse_unknown(builder *b, err *e) {
     if (config_has(b->cfg, "attnres_block_size"))
         return err_set(e, ERR_UNSUPPORTED,
@@ -201,7 +179,7 @@ bool fla_build_layout(builder *b, const fla_layout *how, err *e) {
         return false;
     if (!build_weight(b, &b->m->embed, i->n_vocab, i->D, "model.embeddings.weight", e) ||
         !build_norm(b, &b->m->norm, how->norm, how->norm_bias, "model.norm", e) ||
-        !build_head(b, e))
+        !build_head(b, "tie_word_embeddings", false, "model.embeddings.weight", e))
         goto done;
     for (b->layer = 0; b->layer < i->n_layers; b->layer++)
         if (!build_layer(b, b->layer, how, attn, e))

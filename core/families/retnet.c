@@ -36,8 +36,8 @@ static void retnet_run(module *base, fwd *f, mat x, mat y) {
         return;
     op->activate(f->be, q, d->feature, 1);
     op->activate(f->be, k, d->feature, 1);
-    op->rotate(f->be, q, s.s.K, f->pos, 10000);
-    op->rotate(f->be, k, s.s.K, f->pos, 10000);
+    op->rotate(f->be, q, s.s.K, s.s.K, f->pos, 10000);
+    op->rotate(f->be, k, s.s.K, s.s.K, f->pos, 10000);
     s.q = q;
     s.k = fla_group_repeat(&d->g, base, f, k, s.s.K);
     s.v = fla_group_repeat(&d->g, base, f, v, s.s.V);

@@ -5,13 +5,15 @@
 
 #include <stdlib.h>
 
-void FN(attention_rotate)(backend *be, mat x, int64_t d, int64_t first_position, double base) {
+void FN(attention_rotate)(backend *be, mat x, int64_t d, int64_t turned, int64_t first_position,
+                          double base) {
     (void)be;
-    int64_t half = d / 2, heads = x.cols / d;
+    int64_t half = turned / 2, heads = x.cols / d;
 #pragma omp parallel for schedule(static) if (x.rows > 64)
     for (int64_t t = 0; t < x.rows; t++)
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)(first_position + t) * pow(base, -2.0 * (double)i / (double)d);
+            double angle =
+                (double)(first_position + t) * pow(base, -2.0 * (double)i / (double)turned);
             real c = (real)cos(angle), s = (real)sin(angle);
             for (int64_t h = 0; h < heads; h++) {
                 real *a = row_of(x, t) + h * d + i, x0 = a[0], x1 = a[half];

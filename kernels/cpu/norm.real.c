@@ -22,11 +22,11 @@ static real square_sum(const real *x, int64_t n) {
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y) {
     (void)be;
     int64_t n = x.cols;
-    const real *weight = w.p;
 #pragma omp parallel for schedule(static) if (x.rows * n > 1 << 15)
     for (int64_t t = 0; t < x.rows; t++) {
         const real *a = row_of(x, t);
         real *b = row_of(y, t);
+        const real *weight = w.p ? row_of(w, t % w.rows) : NULL;
         real scale = 1 / (real)sqrt((double)(square_sum(a, n) / (real)n) + eps);
         if (weight)
             for (int64_t i = 0; i < n; i++)

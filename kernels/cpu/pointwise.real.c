@@ -94,6 +94,19 @@ void FN(pointwise_log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double 
     }
 }
 
+void FN(pointwise_time_step)(backend *be, mat x, mat bias, double lo, double hi) {
+    (void)be;
+    const real *b = bias.p;
+    for (int64_t t = 0; t < x.rows; t++) {
+        real *a = row_of(x, t);
+        for (int64_t i = 0; i < x.cols; i++) {
+            real dt = real_softplus(a[i] + (b ? b[i] : 0));
+            dt = dt < (real)lo ? (real)lo : dt;
+            a[i] = dt > (real)hi ? (real)hi : dt;
+        }
+    }
+}
+
 // ln(l + (1 - l) sigmoid(x)): from 1 - w while w is near 1, so that a gate that is nearly open keeps
 // the little it lets go; without a bound a gate that is nearly shut keeps its log.
 static double log_forget_one(double l, double x) {

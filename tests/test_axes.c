@@ -1,0 +1,122 @@
+#include "cli/plot/axes.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void token_axes_end_on_powers_of_two_with_1k_as_1024(void **state) {
+    (void)state;
+    axis spec = {.name = "position", .unit = "tokens", .lo = NAN, .hi = NAN, .tokens = true};
+    axes_span s;
+    axes_span_init(&s, SCALE_LINEAR);
+    const double ends[] = {0, 32767}; // positions of 32768 tokens
+    axes_span_add(&s, ends, 2);
+    axes a;
+    axes_limits(&a, &spec, &s, 0);
+    axes_ticks(&a, &spec, 8, false);
+    assert_true(a.hi == 32768);
+    assert_string_equal(a.title, "position (tokens, 1k = 1024)");
+    assert_int_equal(a.n, 9);
+    assert_string_equal(a.tick[0].label, "0");
+    assert_string_equal(a.tick[1].label, "4k");
+    assert_string_equal(a.tick[8].label, "32k");
+    const double plain[] = {0, 10000};
+    axes_span_init(&s, SCALE_LINEAR);
+    axes_span_add(&s, plain, 2);
+    axes_limits(&a, &spec, &s, 0);
+    axes_ticks(&a, &spec, 6, false);
+    assert_string_equal(a.title, "position (tokens)");
+    assert_string_equal(a.tick[a.n - 1].label, "10000");
+    spec.scale = SCALE_LOG2;
+    axes_span_init(&s, SCALE_LOG2);
+    const double log[] = {0, 1, 65536};
+    axes_span_add(&s, log, 3);
+    assert_int_equal(s.not_shown, 1);
+    axes_limits(&a, &spec, &s, 0);
+    axes_ticks(&a, &spec, 20, false);
+    assert_string_equal(a.tick[0].label, "1");
+    assert_string_equal(a.tick[a.n - 1].label, "64k");
+}
+
+static void log_axes_label_decades_and_large_numbers_lose_a_factor(void **state) {
+    (void)state;
+    axis spec = {.name = "loss", .unit = "nats", .lo = NAN, .hi = NAN, .scale = SCALE_LOG10};
+    axes_span s;
+    axes a;
+    const double wide[] = {1e-12, 1e3};
+    axes_span_init(&s, SCALE_LOG10);
+    axes_span_add(&s, wide, 2);
+    axes_limits(&a, &spec, &s, 0);
+    axes_ticks(&a, &spec, 10, true);
+    int labels = 0;
+    for (int i = 0; i < a.n; i++)
+        labels += *a.tick[i].label != 0;
+    assert_true(labels >= 4 && labels <= 9);
+    assert_non_null(strstr(a.tick[0].label, "10^-"));
+    const double narrow[] = {2, 30};
+    axes_span_init(&s, SCALE_LOG10);
+    axes_span_add(&s, narrow, 2);
+    axes_limits(&a, &spec, &s, 0);
+    axes_ticks(&a, &spec, 10, true);
+    char seen[64] = "";
+    for (int i = 0; i < a.n; i++)
+        if (*a.tick[i].label)
+            strcat(strcat(seen, a.tick[i].label), " ");
+    assert_string_equal(seen, "2 5 10 20 ");
+    axis rate = {.name = "rate", .unit = "tokens/s", .lo = NAN, .hi = NAN};
+    const double million[] = {0, 5.8e6};
+    axes_span_init(&s, SCALE_LINEAR);
+    axes_span_add(&s, million, 2);
+    axes_limits(&a, &rate, &s, 0);
+    axes_ticks(&a, &rate, 6, false);
+    assert_string_equal(a.title, "rate (10\u2076 tokens/s)");
+    assert_int_equal(a.power, 6);
+}
+
+static void bars_start_at_zero(void **state) {
+    (void)state;
+    const double y[] = {100, 101};
+    figure *f = figure_new(FIG_BARS, "b", "b", "", NULL);
+    assert_true(figure_category(f, "one", NULL) && figure_category(f, "two", NULL));
+    assert_true(figure_series(f, "", STYLE_LINE, 2, NULL, y, NULL, NULL, NULL, NULL));
+    axes x, v;
+    axes_span xs, vs;
+    axes_of_figure(f, &x, &v, &xs, &vs);
+    assert_true(v.lo == 0 && v.hi > 101);
+    figure_free(f);
+}
+
+static void limits_are_usable_whatever_the_data(void **state) {
+    (void)state;
+    const double v[] = {NAN, INFINITY, -1e308, 1e308, 0, 5e-324, 7, 7};
+    for (int scale = 0; scale < 3; scale++)
+        for (size_t i = 0; i < 8; i++)
+            for (size_t k = i; k < 8; k++) {
+                axis spec = {.name = "x", .unit = "1", .lo = NAN, .hi = NAN};
+                spec.scale = (axis_scale)scale;
+                axes_span s;
+                axes_span_init(&s, spec.scale);
+                axes_span_add(&s, v + i, k - i + 1);
+                axes a;
+                axes_limits(&a, &spec, &s, 0.04);
+                axes_ticks(&a, &spec, 6, false);
+                assert_true(isfinite(a.lo) && isfinite(a.hi) && a.lo < a.hi);
+                assert_true(scale == SCALE_LINEAR || a.lo > 0);
+                assert_true(a.n >= 0 && a.n <= AXES_MAX_TICKS);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(token_axes_end_on_powers_of_two_with_1k_as_1024),
+        cmocka_unit_test(log_axes_label_decades_and_large_numbers_lose_a_factor),
+        cmocka_unit_test(bars_start_at_zero),
+        cmocka_unit_test(limits_are_usable_whatever_the_data),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
