@@ -308,6 +308,8 @@ static void release(job *j) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     if (ok) {
         choose(&j);
         j.done = mem_zalloc(o->n_models * o->n_documents, sizeof *j.done, "results", e);

@@ -27,11 +27,12 @@ typedef struct model_info {
 
 typedef enum { NORM_RMS, NORM_LAYER } norm_kind;
 
-// A norm of the residual stream, with the model's eps.
+// A norm of the residual stream.
 typedef struct row_norm {
     mat w;    // [1, D]; none: no norm at all
     mat bias; // [1, D] or none (NORM_LAYER)
     norm_kind kind;
+    double eps; // 0: the model's
 } row_norm;
 
 typedef struct branch {

@@ -19,6 +19,7 @@ typedef struct tiny_spec {
     double lower_bound;     // of KDA; 0: none
     int window, heads, kv;  // hybrid: layer 1 is attention (heads 0: no hybrid; window 0: full)
     double key_bias;        // added to all conv/linear key weights: makes keys alike
+    double qk_eps, o_eps;   // of the norms of q and k in attention (0: 1e-5), of o_norm (0: 1e-6)
     uint64_t seed;
 } tiny_spec;
 

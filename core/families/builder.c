@@ -115,6 +115,12 @@ static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
     return ok && all_finite(b, t, &odd, to.rows * to.cols, e);
 }
 
+// Vectors (norms, gates, biases) keep float32 where matrices are rounded further.
+static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
+    return rows == 1 ? b->be->op->alloc_exact(b->be, rows, cols)
+                     : b->be->op->alloc(b->be, rows, cols);
+}
+
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
                 const char *name, err *e) {
     *out = MAT_NONE;
@@ -125,7 +131,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     return upload(b, t, first, *out, e);
@@ -139,7 +145,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
                  const char *suffix, err *e) {
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, n * rows, cols);
+        *out = weight_mat(b, n * rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -170,7 +176,7 @@ bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, 
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, n * rows, cols);
+    *out = weight_mat(b, n * rows, cols);
     if (!backend_check(b->be, e))
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -184,7 +190,7 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     int64_t at = 0;
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, rows, cols);
+        *out = weight_mat(b, rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -241,7 +247,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
     }
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, n * rows, cols);
+    *out = weight_mat(b, n * rows, cols);
     if (!backend_check(b->be, e))
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -278,7 +284,7 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     *out = MAT_NONE;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     b->be->op->write(b->be, v, *out);
@@ -362,23 +368,27 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
     return true;
 }
 
-// Four cases of tie flag and lm_head: what the flag says must be what the file holds.
-bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+// Four cases of tie flag and head: what the flag says must be what the file holds.
+bool build_head_named(builder *b, const char *tie_key, bool otherwise, const char *embed,
+                      const char *head, err *e) {
     model_info *i = &b->m->info;
     if (!config_bool_or(b->cfg, tie_key, otherwise, &i->tied, e))
         return false;
     if (!i->tied)
-        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
+        return build_weight(b, &b->m->head, i->n_vocab, i->D, head, e);
     b->m->head = b->m->embed;
-    if (!build_has(b, "lm_head.weight"))
+    const tensor *x = ckpt_get(b->ck, head), *y = ckpt_get(b->ck, embed);
+    if (!x)
         return true;
-    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
-    const tensor *y = ckpt_get(b->ck, embed);
     if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
-        return err_set(e, ERR_INPUT, "%s says %s true, but lm_head.weight differs from %s",
-                       config_path(b->cfg), tie_key, embed);
-    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
+        return err_set(e, ERR_INPUT, "%s says %s true, but %s differs from %s", config_path(b->cfg),
+                       tie_key, head, embed);
+    build_dead(b, "a second copy of the tied embedding", head);
     return true;
+}
+
+bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+    return build_head_named(b, tie_key, otherwise, embed, "lm_head.weight", e);
 }
 
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {

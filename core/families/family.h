@@ -103,5 +103,8 @@ bool build_beside(builder *b, int layer, double scale, module *body, err *e);
 // and file must agree: a tied model may hold a second copy but no other head (fault B11). otherwise:
 // for a config without the key.
 bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e);
+// The same for a head of another name.
+bool build_head_named(builder *b, const char *tie_key, bool otherwise, const char *embed,
+                      const char *head, err *e);
 
 #endif

@@ -88,6 +88,21 @@ typedef struct fla_gated {
 } fla_gated;
 fla_gated *fla_gated_new(err *e);
 
+// The body of Kimi Delta Attention (R08), made empty like fla_gated. The decay's and the output
+// gate's matrices are low-rank pairs.
+typedef struct fla_kda {
+    module base;
+    fla_heads h;
+    mat f0, f1;          // [r, D], [H * K, r]
+    mat g0, g1, g1_bias; // [r, D], [H * V, r], [1, H * V]
+    mat a_log, dt_bias;  // [1, H] (none: exp(A_log) = 1), [1, H * K]
+    double lower_bound;  // NaN: softplus gate
+} fla_kda;
+fla_kda *fla_kda_new(err *e);
+// PREFIX.ONE.weight [r, D] and PREFIX.TWO.weight [out, r].
+bool fla_kda_pair(builder *b, const char *prefix, const char *one, const char *two, int64_t out,
+                  mat *first, mat *second, err *e);
+
 // num_heads, num_v_heads, head_dim, expand_v and allow_neg_eigval of the gated families into *s,
 // checked against each other; conv and width into *opt. decay and erase are the caller's.
 bool fla_head_sizes(builder *b, int64_t heads, int64_t head_dim, double expand_v, head_shape *s,

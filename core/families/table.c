@@ -9,7 +9,8 @@ extern const family family_delta_net, family_gated_deltanet, family_gated_deltap
 extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
 extern const family family_mamba2, family_bamba, family_granitemoehybrid, family_falcon_h1,
     family_nemotron_h;
-extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid;
+extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid, family_kimi_linear,
+    family_rwkv4;
 
 // One line each.
 // clang-format off
@@ -32,6 +33,8 @@ const family *const families[] = {
     &family_qwen3_next,
     &family_qwen3_5,
     &family_olmo_hybrid,
+    &family_kimi_linear,
+    &family_rwkv4,
 
     NULL,
 };

@@ -12,6 +12,7 @@
 #include "kernels/recurrence.h"
 #include "kernels/shift.h"
 #include "kernels/states.h"
+#include "kernels/wkv.h"
 
 #include <stdlib.h>
 
@@ -59,6 +60,7 @@ static void cpu_write(backend *be, const double *from, mat to) {
 
 const backend_ops FN(cpu_ops) = {
     .alloc = cpu_alloc,
+    .alloc_exact = cpu_alloc,
     .free = cpu_free,
     .zero = cpu_zero,
     .copy = cpu_copy,
@@ -87,6 +89,7 @@ const backend_ops FN(cpu_ops) = {
     .log_forget = FN(pointwise_log_forget),
     .add_rows = FN(dense_add_rows),
     .time_step = FN(pointwise_time_step),
+    .wkv = FN(wkv_run),
     .state_svals = FN(states_svals),
     .window_spectrum = cpu_window_spectrum,
     .lyapunov = cpu_lyapunov,
