@@ -143,7 +143,13 @@ figure *spectrum_draw_reals(const spectrum_item *x, size_t n, err *e) {
                      100 * s.negative_share);
         ok = ok && hist_series(f, name, count, -1, 1, e);
     }
-    if (ok)
+    bool frozen = false;
+    for (size_t i = 0; i < n; i++)
+        for (int l = 0; l < x[i].result->n_layers; l++) {
+            const head_shape *s = &x[i].result->layer[l].shape;
+            frozen |= s->erase != ERASE_NONE && s->decay != DECAY_CHANNEL;
+        }
+    if (ok && frozen)
         ok = figure_note(f, e, "Frozen directions (eigenvalue = the decay) are not counted.");
     return spectrum_drawn(f, ok);
 }

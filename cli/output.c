@@ -20,10 +20,15 @@ static int stdout_reason;
 
 struct output {
     const options *o;
+    const backend *be;        // NULL: nothing said
     char **model, **document; // names
     char **file;              // written so far
     size_t n_files, cap_files;
 };
+
+void output_ran_on(output *x, const backend *be) {
+    x->be = be;
+}
 
 bool output_make_folder(const char *path, err *e) {
     char *p = mem_strdup(path, e);
@@ -286,13 +291,13 @@ json_t *output_head(const output *x) {
     bool ok = v && json_object_set_new(v, "program", json_string("deltop")) == 0 &&
               json_object_set_new(v, "version", json_string(DELTOP_VERSION)) == 0 &&
               json_object_set_new(v, "command", json_string(o->command->name)) == 0;
-    // This build computes on the CPU: that is what "auto" becomes.
     if (ok && (o->command->takes & TAKES_DEVICE))
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
-             json_object_set_new(v, "device", json_string("cpu")) == 0;
+             json_object_set_new(v, "device", json_string(x->be ? x->be->device : "cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision",
-                                 json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(
+                 v, "precision",
+                 json_string(precision_name(x->be ? x->be->prec : (precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)

@@ -1,11 +1,11 @@
 #include "cli/session.h"
 
+#include "cli/device.h"
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "kernels/cpu/cpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 bool session_open(session *s, const options *o, err *e) {
     *s = (session){.o = o, .bos = -1};
-    s->be = cpu_open((precision)o->precision, (int)o->threads, e);
+    s->be = device_open(o, e);
     return s->be != NULL;
 }
 
