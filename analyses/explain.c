@@ -207,7 +207,7 @@ const recurrence recurrences[] = {
         .id = "R09",
         .name = "RWKV-7",
         .alias = "rwkv-7 goose",
-        .families = "rwkv7",
+        .families = "rwkv7 rwkv7_fla",
         .idea = "Fades every channel, erases along one key, writes along another.",
         .loss = "L(H) = ½ ‖Hᵀk − v‖² + ½ ‖√Diag(1−w) H‖²",
         .gradient = "∇L = k (Hᵀk − v)ᵀ + Diag(1−w) H",
