@@ -158,10 +158,17 @@ figure *spectrum_draw_reals(const spectrum_item *x, size_t n, err *e) {
             snprintf(name, sizeof name, "%s: %.3g %% below 0", x[i].name, 100 * s.negative_share);
         ok = ok && hist_series(f, name, count, -1, 1, e);
     }
+    bool frozen = false;
+    for (size_t i = 0; i < n; i++)
+        for (int l = 0; l < x[i].result->n_layers; l++) {
+            const head_shape *s = &x[i].result->layer[l].shape;
+            frozen |= s->erase != ERASE_NONE && s->decay != DECAY_CHANNEL;
+        }
+    if (ok && frozen)
+        ok = figure_note(f, e, "Frozen directions (eigenvalue = the decay) are not counted.");
     bool any = true;
     if (ok)
-        ok = figure_note(f, e, "Frozen directions (eigenvalue = the decay) are not counted.") &&
-             any_rotates(x, n, &any, e);
+        ok = any_rotates(x, n, &any, e);
     if (ok && !any)
         ok = figure_note(f, e, "No token rotates: all eigenvalues of single tokens are real.");
     return spectrum_drawn(f, ok);

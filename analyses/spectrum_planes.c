@@ -151,6 +151,16 @@ static bool real_by_similarity(const spectrum_result *r) {
     return any;
 }
 
+// Kinds without erasing: nothing is approximated there.
+static bool diagonal_note(figure *f, const spectrum_result *r, err *e) {
+    for (int i = 0; i < r->n_layers; i++)
+        if (r->layer[i].shape.erase == ERASE_NONE)
+            return figure_note(f, e,
+                               "Diagonal transitions: eigenvalues are the exponentials of "
+                               "the summed log decays, exact.");
+    return true;
+}
+
 static bool token_notes(figure *f, const spectrum_result *r, err *e) {
     spectrum_summary s;
     if (!spectrum_summarise(r, -1, -1, &s, e))
@@ -218,7 +228,8 @@ figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane
     bool ok = figure_axis(&f->x, "Re lambda", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "Im lambda", "1", SCALE_LINEAR, e) &&
               add_points(f, r, window, e) && figure_mark(f, MARK_CIRCLE, 1, "|lambda| = 1", e) &&
-              (window < 0 ? token_notes(f, r, e) : window_notes(f, r, window, e));
+              (window < 0 ? token_notes(f, r, e) : window_notes(f, r, window, e)) &&
+              diagonal_note(f, r, e);
     if (ok) {
         f->x.lo = f->y.lo = -1.1;
         f->x.hi = f->y.hi = 1.1;

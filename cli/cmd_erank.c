@@ -389,6 +389,8 @@ static bool pictures(job *j, err *e) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r && to_ints(&o->layers, &j.layers, e) && to_ints(&o->heads, &j.heads, e);
     for (size_t i = 0; ok && i < o->n_models; i++) {

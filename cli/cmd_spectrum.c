@@ -169,9 +169,14 @@ static void print_notes(const job *j, const spectrum_result *r, const spectrum_s
                      (h->K + h->n_h - 1) / h->n_h);
         break;
     }
-    if (r->layer[0].shape.erase != ERASE_NONE && r->layer[0].shape.decay == DECAY_CHANNEL)
-        output_print(j->out, "  one decay per channel: the eigenvalues of single tokens are real "
-                             "(similar to a symmetric matrix); solved for a part of the tokens\n");
+    for (int i = 0; i < r->n_layers; i++) {
+        const char *note = spectrum_kind_note(&r->layer[i].shape);
+        for (int k = 0; note && k < i; k++) // once per kind: hybrids have several
+            if (spectrum_kind_note(&r->layer[k].shape) == note)
+                note = NULL;
+        if (note)
+            output_print(j->out, "  %s\n", note);
+    }
     output_print(j->out, "  largest |P|_2 %.6f", s->largest_norm);
     if (!isnan(s->strongest))
         output_print(j->out, ", largest beta |k|^2 %.6f", s->strongest);
@@ -310,6 +315,8 @@ static void release(job *j) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     if (ok) {
         choose(&j);
         j.done = mem_zalloc(o->n_models * o->n_documents, sizeof *j.done, "results", e);

@@ -165,10 +165,9 @@ static bool check_device(const options *o, err *e) {
         return err_set(e, ERR_USAGE,
                        "option --precision: %s needs a GPU; the CPU computes in f32 or f64",
                        o->given[1]);
-    if (cuda)
-        return err_set(e, ERR_DEVICE,
-                       "device %s is not there: this build has no CUDA backend; use --device cpu",
-                       text_show(d));
+    if (cuda && o->precision == PRECISION_F64)
+        return err_set(e, ERR_USAGE,
+                       "option --precision: f64 is the CPU's; a GPU computes in bf16, tf32 or f32");
     return true;
 }
 

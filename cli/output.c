@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 // Why a write to standard output failed, when it was noticed before the final flush.
@@ -20,10 +21,15 @@ static int stdout_reason;
 
 struct output {
     const options *o;
+    const backend *be;        // NULL: nothing said
     char **model, **document; // names
     char **file;              // written so far
     size_t n_files, cap_files;
 };
+
+void output_ran_on(output *x, const backend *be) {
+    x->be = be;
+}
 
 bool output_make_folder(const char *path, err *e) {
     char *p = mem_strdup(path, e);
@@ -60,7 +66,12 @@ output *output_open(const options *o, err *e) {
     x->o = o;
     x->model = names_of_paths(o->model, o->n_models, e);
     x->document = names_of_paths(o->document, o->n_documents, e);
-    if (!x->model || !x->document || (o->out && !output_make_folder(o->out, e))) {
+    bool ok = x->model && x->document && (!o->out || output_make_folder(o->out, e));
+    // Before hours of work, not after them.
+    if (ok && o->out && access(o->out, W_OK | X_OK) != 0)
+        ok = err_set(e, ERR_IO, "cannot write into folder %s: %s", text_show(o->out),
+                     strerror(errno));
+    if (!ok) {
         output_free(x);
         return NULL;
     }
@@ -303,13 +314,13 @@ json_t *output_head(const output *x) {
     bool ok = v && json_object_set_new(v, "program", json_string("deltop")) == 0 &&
               json_object_set_new(v, "version", json_string(DELTOP_VERSION)) == 0 &&
               json_object_set_new(v, "command", json_string(o->command->name)) == 0;
-    // This build computes on the CPU: that is what "auto" becomes.
     if (ok && (o->command->takes & TAKES_DEVICE))
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
-             json_object_set_new(v, "device", json_string("cpu")) == 0;
+             json_object_set_new(v, "device", json_string(x->be ? x->be->device : "cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision",
-                                 json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(
+                 v, "precision",
+                 json_string(precision_name(x->be ? x->be->prec : (precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)
