@@ -33,7 +33,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all demo test test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all cuda demo test test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 all: deltop
@@ -44,7 +44,7 @@ deltop: $(BUILD)/deltop
 
 $(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
 	$(call SAY,link)
-	$(Q)$(CC) -o $@ $^ $(LIBS)
+	$(Q)$(CC) -rdynamic -o $@ $^ $(LIBS)
 
 $(LIB): $(OBJ)
 	@rm -f $@
@@ -78,6 +78,25 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
 	$(Q)$(CC) -o $@ $^ $(WRAP) -lcmocka $(LIBS)
 
 tests: $(TESTS)
+
+# CUDA -------------------------------------------------------------------------------------------
+NVCC     ?= nvcc
+ARCH     ?= 80 90a
+GENCODE  := $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+            -gencode arch=compute_80,code=compute_80
+CU_OBJ   := $(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+
+$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h) core/backend.h core/steps.h core/mat.h
+	@mkdir -p $(@D)
+	$(call SAY,nvcc)
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(GENCODE) -Xcompiler -fPIC,-Wall -c -o $@ $<
+
+# What it needs of core is resolved from the program that opens it.
+deltop-cuda.so: $(CU_OBJ)
+	$(call SAY,link)
+	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublas
+
+cuda: deltop-cuda.so ## the CUDA backend alone; ARCH="80 90a" lists compute capabilities
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 

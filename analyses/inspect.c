@@ -91,7 +91,8 @@ static void read_sizes(inspection *x) {
     static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", NULL};
     static const char *const hidden[] = {"hidden_size", "d_model", "n_embd", NULL};
     static const char *const vocab[] = {"vocab_size", NULL};
-    static const char *const length[] = {"max_position_embeddings", "context_length", NULL};
+    static const char *const length[] = {"max_position_embeddings", "model_max_length",
+                                         "context_length", NULL};
     static const char *const bos[] = {"bos_token_id", NULL}, *const eos[] = {"eos_token_id", NULL};
     err ignored = {0};
     const char *type = NULL;
@@ -102,7 +103,7 @@ static void read_sizes(inspection *x) {
     x->train_length = first_number(x->cfg, inner, length);
     x->bos = first_number(x->cfg, inner, bos);
     x->eos = first_number(x->cfg, inner, eos);
-    if (config_text_or(x->cfg, "model_type", NULL, &type, &ignored) && type)
+    if (family_type(x->cfg, &type, &ignored) && type)
         snprintf(x->type, sizeof x->type, "%s", type);
     config_close(inner);
 }
@@ -357,6 +358,10 @@ static bool take_model(inspection *x, err *e) {
             return err_set(e, why.code, "%s", why.text);
         return inspect_note(x, true, e, "the loader refuses this model: %s", why.text);
     }
+    // The family may have them under other keys, or from a list of layers.
+    x->layers = x->m->info.n_layers;
+    x->hidden = x->m->info.D;
+    x->n_vocab = x->m->info.n_vocab;
     for (size_t i = 0; i < x->m->notes.n; i++)
         if (!inspect_note(x, false, e, "%s", x->m->notes.v[i]))
             return false;

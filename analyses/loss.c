@@ -388,10 +388,10 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
     double *v = NULL;
     if (!pick_log(&p, r->n, e))
         return false;
-    v = mem_alloc((size_t)p.n * 2 + 2 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
+    v = mem_alloc((size_t)p.n * 2 + 6 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
     if (!v)
         goto done;
-    double *x = v, *y = v + p.n, *bx = y + p.n, *by = bx + LOSS_MAX_STRETCHES, sum = 0;
+    double *x = v, *y = v + p.n, *bx = y + p.n, *by = bx + 3 * LOSS_MAX_STRETCHES, sum = 0;
     int64_t k = 0;
     for (int64_t i = 0; i < r->n; i++) {
         for (int64_t row = 0; row < r->rows; row++)
@@ -401,18 +401,22 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
             y[k++] = exp(sum / (double)((i + 1) * r->rows));
         }
     }
-    char name[512];
-    snprintf(name, sizeof name, "%s, running", r->model);
-    if (!figure_series(f, name, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
+    char name[256];
+    if (!figure_series(f, r->model, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
         goto done;
     for (int64_t i = 0; i < r->n_stretches; i++) {
         const loss_stretch *s = &r->stretch[i];
-        bx[i] = s->from ? sqrt((double)s->from * (double)s->to) : sqrt((double)s->to);
-        by[i] = s->block_ppl;
+        bx[3 * i] = s->from ? (double)s->from : 1;
+        bx[3 * i + 1] = bx[3 * i + 2] = (double)s->to;
+        by[3 * i] = by[3 * i + 1] = s->block_ppl;
+        by[3 * i + 2] = NAN; // a gap between blocks
     }
     snprintf(name, sizeof name, "%s, block", r->model);
-    ok = figure_series(f, name, STYLE_POINTS, (size_t)r->n_stretches, bx, by, NULL, NULL, NULL, e);
-    // Points of a block wear the colour of their model's curve.
+    ok =
+        figure_series(f, name, STYLE_LINE, 3 * (size_t)r->n_stretches, bx, by, NULL, NULL, NULL, e);
+    // Blocks wear the colour of their model's curve, and its name in the legend serves both.
+    if (ok)
+        f->series[f->n_series - 1].silent = true;
     if (ok && f->n_series >= 2)
         f->series[f->n_series - 1].colour = f->series[f->n_series - 2].colour =
             (int)(f->n_series / 2 - 1);
@@ -471,10 +475,9 @@ static figure *loss_panel(const loss_result *const *r, size_t n, bool difference
 static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, err *e) {
     char title[256];
     snprintf(title, sizeof title, "perplexity along %s", r[0]->document);
-    figure *f = figure_new(FIG_CURVES, id, title,
-                           "running: exp of the mean of all losses so far; block: exp of a "
-                           "stretch's mean",
-                           e);
+    figure *f =
+        figure_new(FIG_CURVES, id, title,
+                   "curves: running (all tokens so far); level pieces: block (one stretch)", e);
     bool ok = f && position_axis(f, SCALE_LOG2, e) &&
               figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e);
     for (size_t i = 0; ok && i < n; i++)
@@ -485,6 +488,13 @@ static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, 
     return NULL;
 }
 
+// Wide enough for long rows, narrow enough to leave a short one its shape.
+static int64_t default_smooth(int64_t n) {
+    if (n / 32 > 501)
+        return n / 32;
+    return n / 8 < 501 ? n / 8 : 501;
+}
+
 // The panels of one document; which: its number, for the names.
 static bool document_figures(const loss_result *const *r, size_t n, size_t which, int64_t smooth,
                              int resamples, uint64_t seed, const char *how, figures *out, err *e) {
@@ -492,10 +502,8 @@ static bool document_figures(const loss_result *const *r, size_t n, size_t which
     static const char *const stem[] = {"loss", "difference", "perplexity"};
     for (int i = 0; i < 3; i++)
         snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
-    if (smooth == 0) { // an eighth of a short row: 501 would leave a flat line of it
-        int64_t n32 = r[0]->n / 32, n8 = r[0]->n / 8;
-        smooth = n32 > 501 ? n32 : n8 < 501 ? n8 : 501;
-    }
+    if (smooth == 0)
+        smooth = default_smooth(r[0]->n);
     smooth |= 1;
     bool pair = false;
     for (size_t i = 1; i < n; i++)

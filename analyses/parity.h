@@ -26,7 +26,7 @@ typedef struct parity {
 } parity;
 
 // Tolerances by the model's precision: float64 1e-9 (float32 log gates of a dump: 1e-6), float32
-// 3e-4; eigenvalues against 1e-15 norm2 cond, the size of the reference's own error, with a factor
+// 3e-4, 1e-4 for kinds without a correction along keys; eigenvalues against 1e-15 norm2 cond, the size of the reference's own error, with a factor
 // for the difference of the forward passes (see parity.c). False only when the comparison itself
 // could not be made.
 bool parity_run(const model *m, const char *folder, int64_t block, parity *out, err *e);

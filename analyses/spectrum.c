@@ -22,6 +22,28 @@ bool spectrum_window_tells(const head_shape *s, int64_t W) {
     return !ungated || W >= s->K || W * s->n_h >= s->K;
 }
 
+const char *spectrum_kind_note(const head_shape *s) {
+    bool channel = s->decay == DECAY_CHANNEL;
+    switch (s->erase) {
+    case ERASE_NONE:
+        return s->decay == DECAY_NONE
+                   ? "no decay and nothing erased: every product is the identity"
+                   : "diagonal transitions: eigenvalues are the exponentials of the summed log "
+                     "decays, exact over any window";
+    case ERASE_PAIR:
+        return channel ? "erases along one vector what it read along another: single tokens have "
+                         "real eigenvalues, but products are no contraction (G15) and a norm "
+                         "above 1 is no fault"
+                       : "erases along one vector what it read along another: products are no "
+                         "contraction (G15) and a norm above 1 is no fault";
+    case ERASE_KEY:
+        break;
+    }
+    return channel ? "one decay per channel: the eigenvalues of single tokens are real (similar to "
+                     "a symmetric matrix); every some-th token was solved"
+                   : NULL;
+}
+
 // One pass -----------------------------------------------------------------------------------------
 
 typedef struct pass {

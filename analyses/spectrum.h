@@ -102,6 +102,10 @@ double spectrum_mode_half_life(double modulus, double log_scale, int64_t W);
 // directions, W n_h < K (G11).
 bool spectrum_window_tells(const head_shape *s, int64_t W);
 
+// What a kind of head says about its spectra in one sentence without a full stop: what is exact, what
+// is real, what is no contraction (G15, G16); NULL for a delta rule with one decay per head or none.
+const char *spectrum_kind_note(const head_shape *s);
+
 // One window length over several heads.
 typedef struct spectrum_span {
     int64_t W;

@@ -69,6 +69,13 @@ figure *spectrum_draw_norms(const spectrum_item *x, size_t index, err *e) {
     if (ok && over)
         ok = figure_note(f, e, "%lld products of a delta rule have a norm above 1 (G08).",
                          (long long)over);
+    bool pair = false;
+    for (int i = 0; i < r->n_layers; i++)
+        pair |= r->layer[i].shape.erase == ERASE_PAIR;
+    if (ok && pair)
+        ok = figure_note(f, e,
+                         "Vectors that are read along and written along differ: products are no "
+                         "contraction (G15), a norm above 1 is no fault.");
     free(norm.x);
     free(radius.x);
     return spectrum_drawn(f, ok);

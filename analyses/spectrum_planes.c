@@ -136,7 +136,7 @@ static bool add_points(figure *f, const spectrum_result *r, int window, err *e) 
         all = total;
     if (ok && c.shown < all)
         ok = figure_note(f, e, "%lld of %lld eigenvalues drawn%s.", (long long)c.shown,
-                         (long long)all, window < 0 ? ", complex ones preferred" : "");
+                         (long long)all, window < 0 ? ", complex ones first" : "");
     free(c.x);
     free(c.y);
     return ok;
@@ -151,15 +151,26 @@ static bool real_by_similarity(const spectrum_result *r) {
     return any;
 }
 
+// Kinds without erasing: nothing is approximated there.
+static bool diagonal_note(figure *f, const spectrum_result *r, err *e) {
+    for (int i = 0; i < r->n_layers; i++)
+        if (r->layer[i].shape.erase == ERASE_NONE)
+            return figure_note(f, e,
+                               "Diagonal transitions: eigenvalues are the exponentials of "
+                               "the summed log decays, exact.");
+    return true;
+}
+
 static bool token_notes(figure *f, const spectrum_result *r, err *e) {
     spectrum_summary s;
     if (!spectrum_summarise(r, -1, -1, &s, e))
         return false;
     bool ok = true;
     if (real_by_similarity(r))
-        ok = figure_note(f, e,
-                         "One decay per channel: a single step is similar to a symmetric matrix, "
-                         "all its eigenvalues are real; every some-th token was solved.");
+        ok =
+            figure_note(f, e,
+                        "One decay per channel: a single step is similar to a symmetric matrix, "
+                        "all its eigenvalues are real; they were solved for a part of the tokens.");
     if (ok && s.strong)
         ok = figure_note(f, e,
                          "%lld factors have beta |k|^2 above 2 (largest %.6g): no contraction.",
@@ -183,6 +194,16 @@ static bool window_notes(figure *f, const spectrum_result *r, int window, err *e
     return ok;
 }
 
+// The shortest window that leaves no direction frozen and takes K keys or more, beyond the middle one.
+static int pick_long(const spectrum_result *r) {
+    int middle = spectrum_pick_window(r, 8, false);
+    const head_shape *s = &r->layer[0].shape;
+    int64_t least = s->n_h > 0 ? s->K / s->n_h : s->K;
+    if (middle >= 0 && least <= r->windows[middle])
+        least = r->windows[middle] + 1;
+    return spectrum_pick_window(r, least, true);
+}
+
 figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane which, err *e) {
     static const char *const ids[] = {"plane-tokens", "plane-middle", "plane-long"};
     const spectrum_result *r = x->result;
@@ -190,7 +211,7 @@ figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane
     if (which == PLANE_MIDDLE)
         window = spectrum_pick_window(r, 8, false);
     else if (which == PLANE_LONG)
-        window = spectrum_pick_window(r, 1, true);
+        window = pick_long(r);
     if (which != PLANE_TOKENS && window < 0)
         return NULL;
     char id[64], title[256];
@@ -207,7 +228,8 @@ figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane
     bool ok = figure_axis(&f->x, "Re lambda", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "Im lambda", "1", SCALE_LINEAR, e) &&
               add_points(f, r, window, e) && figure_mark(f, MARK_CIRCLE, 1, "|lambda| = 1", e) &&
-              (window < 0 ? token_notes(f, r, e) : window_notes(f, r, window, e));
+              (window < 0 ? token_notes(f, r, e) : window_notes(f, r, window, e)) &&
+              diagonal_note(f, r, e);
     if (ok) {
         f->x.lo = f->y.lo = -1.1;
         f->x.hi = f->y.hi = 1.1;

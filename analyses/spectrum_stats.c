@@ -64,7 +64,8 @@ static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at,
     bool tells = spectrum_window_tells(&l->shape, W);
     // The error of an eigenvalue is about 1e-15 |P|_2 cond. Ten times that, with K for the condition
     // number (close to what --cond measures), is where a small mode ends and noise begins.
-    double noise = 1e-14 * K * f->norm2;
+    // A diagonal product has no such error: its eigenvalues are exponentials of sums.
+    double noise = l->shape.erase == ERASE_NONE ? 0 : 1e-14 * K * f->norm2;
     p[NORMS].v[p[NORMS].n++] = f->norm2 * back;
     p[RADII].v[p[RADII].n++] = f->radius * back;
     p[ASYMMETRIES].v[p[ASYMMETRIES].n++] = f->asymmetry;

@@ -69,6 +69,8 @@ static int run(const options *o, err *e) {
     output *out = ok ? output_open(o, e) : NULL;
     json_t *results = json_array();
     ok = out != NULL;
+    if (ok)
+        output_ran_on(out, s.be);
     for (size_t i = 0; ok && i < o->n_models; i++) {
         const char *folder = own_options->reference ? own_options->reference : o->model[i];
         char *beside = file_is_folder(folder) ? NULL : file_folder(folder, e);
@@ -104,7 +106,8 @@ const command command_parity = {
                "hidden_last and per layer state_lN, erank_lN, erank_micro_lN, beta_lN, loggate_lN, "
                "eig_lN with eig_ends, eig_windows, eig_cond_lN, norm2_lN, logabsdet_lN. What is "
                "there is compared; exit code 4 when anything is further off than the precision "
-               "allows (f64: 1e-9, f32: 3e-4; eigenvalues against their condition).",
+               "allows (f64: 1e-9, f32: 3e-4 for delta rules, else 1e-4; eigenvalues against their "
+               "condition).",
     .example = "deltop parity --precision f64 tests/cases/golden/gdn-hybrid-swa",
     .min_models = 1,
     .max_models = ANY_NUMBER,

@@ -188,7 +188,7 @@ static void print_layers(const writer *w, const inspection *x) {
         if (k->body->window)
             fact(w, "  window", "%" PRId64 " tokens", k->body->window);
         if (k->carry_count)
-            fact(w, k->body->linear ? "  conv tails" : "  keys, values", "%s a layer",
+            fact(w, k->body->window ? "  keys, values" : "  last rows", "%s a layer",
                  bytes_text(k->carry_count * 4, size, sizeof size));
         if (k->growing)
             fact(w, "  keys, values", "%s a layer and token",

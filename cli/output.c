@@ -21,10 +21,15 @@ static int stdout_reason;
 
 struct output {
     const options *o;
+    const backend *be;        // NULL: nothing said
     char **model, **document; // names
     char **file;              // written so far
     size_t n_files, cap_files;
 };
+
+void output_ran_on(output *x, const backend *be) {
+    x->be = be;
+}
 
 bool output_make_folder(const char *path, err *e) {
     char *p = mem_strdup(path, e);
@@ -199,6 +204,23 @@ static bool write_json(output *x, const char *name, const json_t *v, err *e) {
     return ok;
 }
 
+// A line for every folder: its name, then its files.
+static void print_files(const output *x) {
+    size_t folder = SIZE_MAX;
+    for (size_t i = 0; i < x->n_files; i++) {
+        const char *path = x->file[i], *slash = strrchr(path, '/');
+        size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+        bool same = i && n == folder && memcmp(path, x->file[i - 1], n) == 0;
+        folder = n;
+        if (same)
+            printf(", %s", text_show(path + n));
+        else
+            printf("%s%s", i ? "\n      " : "wrote ", text_show(path));
+    }
+    if (x->n_files)
+        putchar('\n');
+}
+
 bool output_finish(output *x, const char *name, json_t *value, err *e) {
     bool ok = false;
     if (!value) {
@@ -216,8 +238,8 @@ bool output_finish(output *x, const char *name, json_t *value, err *e) {
         ok = dump(value, stdout, "standard output", e);
         goto done;
     }
-    for (size_t i = 0; i < x->n_files && !x->o->quiet; i++)
-        printf("%s%s\n", i == 0 ? "wrote " : "      ", text_show(x->file[i]));
+    if (!x->o->quiet)
+        print_files(x);
     ok = true;
 done:
     json_decref(value);
@@ -292,13 +314,13 @@ json_t *output_head(const output *x) {
     bool ok = v && json_object_set_new(v, "program", json_string("deltop")) == 0 &&
               json_object_set_new(v, "version", json_string(DELTOP_VERSION)) == 0 &&
               json_object_set_new(v, "command", json_string(o->command->name)) == 0;
-    // This build computes on the CPU: that is what "auto" becomes.
     if (ok && (o->command->takes & TAKES_DEVICE))
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
-             json_object_set_new(v, "device", json_string("cpu")) == 0;
+             json_object_set_new(v, "device", json_string(x->be ? x->be->device : "cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision",
-                                 json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(
+                 v, "precision",
+                 json_string(precision_name(x->be ? x->be->prec : (precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)

@@ -1,11 +1,11 @@
 #include "cli/session.h"
 
+#include "cli/device.h"
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "kernels/cpu/cpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 bool session_open(session *s, const options *o, err *e) {
     *s = (session){.o = o, .bos = -1};
-    s->be = cpu_open((precision)o->precision, (int)o->threads, e);
+    s->be = device_open(o, e);
     return s->be != NULL;
 }
 
@@ -176,8 +176,8 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     int64_t whole = r->length ? r->d.n / r->length : 0;
     r->n = s->o->rows == 0 ? whole : s->o->rows;
     if (r->n > whole) {
-        say_note("%s: %lld whole rows of %lld tokens, fewer than --rows %lld", text_show(path),
-                 (long long)whole, (long long)r->length, (long long)r->n);
+        say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld", text_show(path),
+                 (long long)whole, whole == 1 ? "" : "s", (long long)r->length, (long long)r->n);
         r->n = whole;
     }
     r->unread = r->d.n - r->n * r->length;

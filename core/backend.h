@@ -8,17 +8,26 @@
 #ifndef DELTOP_BACKEND_H
 #define DELTOP_BACKEND_H
 
+#include "core/complex_f64.h"
 #include "core/err.h"
 #include "core/mat.h"
 #include "core/precision.h"
 #include "core/steps.h"
 #include "core/transitions.h"
 
-#include <complex.h>
 #include <stddef.h>
 
-typedef enum { ACT_NONE, ACT_SILU, ACT_SIGMOID, ACT_RELU, ACT_ELU1 /* elu(x) + 1 */ } activation;
-typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1 } head_norm;
+typedef enum {
+    ACT_NONE,
+    ACT_SILU,
+    ACT_SIGMOID,
+    ACT_RELU,
+    ACT_ELU1, // elu(x) + 1
+    ACT_TANH,
+    ACT_RELU2,         // relu(x)^2
+    ACT_ONE_MINUS_EXP, // 1 - e^x: the part that a log decay lets go
+} activation;
+typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1, HEAD_NORM_L2_FLOOR } head_norm;
 
 // How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
 // takes what is faster. Chunk falls back to step where it does not exist.
@@ -34,6 +43,9 @@ typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
     // write move one mat to and from host doubles/floats, row by row, without gaps on the host.
     mat (*alloc)(backend *be, int64_t rows, int64_t cols);
+    // The same with elements of exact_esize: states, gates, norms and other small weights, which stay
+    // in float32 where matrices are bfloat16.
+    mat (*alloc_exact)(backend *be, int64_t rows, int64_t cols);
     void (*free)(backend *be, mat m);
     void (*zero)(backend *be, mat m);
     void (*copy)(backend *be, mat from, mat to);
@@ -57,12 +69,30 @@ typedef struct backend_ops {
     // kernels/recurrence.h
     void (*recurrence)(backend *be, const steps *s, mat state, mat o);
     // kernels/attention.h
-    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t first_position, double base);
+    void (*rotate)(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
+                   double base);
     void (*attention)(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                       int64_t window, mat o);
     // kernels/loss.h
     void (*losses)(backend *be, mat x, mat head, const int32_t *targets, double *loss,
                    int32_t *best);
+    // kernels/norm.h: LayerNorm of every `group` columns of a row
+    void (*layer_norm)(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);
+    // kernels/shift.h
+    void (*token_shift)(backend *be, mat x, mat tail, mat y); // y = row before - row
+    void (*mix)(backend *be, mat x, mat d, mat m, mat y);     // y = x + d * m
+    void (*dot_heads)(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
+    void (*divide_heads)(backend *be, mat d, double eps, int64_t head_dim, mat x);
+    void (*broadcast)(backend *be, mat row, mat y); // every row of y = row
+    // kernels/pointwise.h
+    void (*log_forget)(backend *be, mat x, mat least, double divisor, double clamp);
+
+    // kernels/dense.h: y[rows[i], :] += scale[i] x[i, :]
+    void (*add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+    // kernels/pointwise.h: x = clamp(softplus(x + bias), lo, hi)
+    void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
+    // kernels/wkv.h
+    void (*wkv)(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).
@@ -71,12 +101,11 @@ typedef struct backend_ops {
                         const int64_t *at, int64_t n, double *sv, double *fro, err *e);
     // kernels/spectrum.h, on host arrays
     bool (*window_spectrum)(backend *be, const transitions *x, int64_t last, int64_t W,
-                            double complex *eig, double *cond, window_facts *facts, err *e);
+                            complex_f64 *eig, double *cond, window_facts *facts, err *e);
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                      err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
-    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, double complex *eig,
-                           err *e);
+    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
     void (*close)(backend *be);
 } backend_ops;
 
@@ -85,6 +114,7 @@ struct backend {
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
     precision prec;
     int esize;                  // bytes of one element of a mat
+    int exact_esize;            // the same of alloc_exact: never below 4
     int threads;                // 0 on devices where it means nothing
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     err fail;                   // first failure of an operation since the last backend_check

@@ -55,7 +55,7 @@ config *config_open(const char *path, err *e) {
     char *file = config_find_file(path, e);
     if (!file)
         return NULL;
-    json_t *root = jsonio_read(file, CONFIG_MAX, e);
+    json_t *root = jsonio_read_infinity(file, CONFIG_MAX, e);
     if (root && !json_is_object(root)) {
         err_set(e, ERR_INPUT,
                 "%s: line 1, column 1: %s at the top, need an object of keys and values",
@@ -154,6 +154,33 @@ bool config_real_or(const config *c, const char *key, double otherwise, double *
     if (v && !json_is_number(v))
         return wrong(c, key, v, "a number", e);
     *out = v ? json_number_value(v) : otherwise;
+    return true;
+}
+
+static bool limit(const json_t *v, double *out) {
+    if (json_is_object(v) && json_object_size(v) == 1)
+        v = json_object_get(v, "__float__");
+    if (json_is_string(v)) {
+        const char *s = json_string_value(v);
+        *out = INFINITY;
+        return strcmp(s, JSONIO_INFINITY) == 0 || strcmp(s, "Infinity") == 0;
+    }
+    *out = json_number_value(v);
+    return json_is_number(v);
+}
+
+bool config_limits_or(const config *c, const char *key, double lo, double hi, double *out_lo,
+                      double *out_hi, err *e) {
+    const json_t *v = look(c, key);
+    *out_lo = lo;
+    *out_hi = hi;
+    if (!v)
+        return true;
+    if (!json_is_array(v) || json_array_size(v) != 2 || !limit(json_array_get(v, 0), out_lo) ||
+        !limit(json_array_get(v, 1), out_hi) || !(*out_lo >= 0 && *out_lo <= *out_hi) ||
+        isinf(*out_lo))
+        return wrong(c, key, v, "two numbers [low, high], 0 <= low <= high, high may be Infinity",
+                     e);
     return true;
 }
 

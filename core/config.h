@@ -28,6 +28,11 @@ bool config_int_or(const config *c, const char *key, int64_t lo, int64_t hi, int
                    int64_t *out, err *e);
 bool config_real_or(const config *c, const char *key, double otherwise, double *out, err *e);
 bool config_bool_or(const config *c, const char *key, bool otherwise, bool *out, err *e);
+// A pair [lo, hi] with 0 <= lo <= hi. hi may be infinite, in the three spellings that libraries have
+// written: the bare word Infinity, {"__float__": "Infinity"}, the string "Infinity" (fault B36).
+// Nowhere else is an infinite value accepted.
+bool config_limits_or(const config *c, const char *key, double lo, double hi, double *out_lo,
+                      double *out_hi, err *e);
 // Lent string, or `otherwise`.
 bool config_text_or(const config *c, const char *key, const char *otherwise, const char **out,
                     err *e);

@@ -14,17 +14,21 @@ fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
     f->block = block;
     f->longest = longest;
     f->tmp = arena_new(m->be, e);
+    f->kept = arena_new(m->be, e);
     for (int L = 0; L < m->info.n_layers; L++)
         f->n_modules += m->layers[L].n;
     f->carry = mem_zalloc((size_t)f->n_modules * MODULE_MAX_CARRY, sizeof *f->carry, "states", e);
-    if (!f->tmp || !f->carry)
+    if (!f->tmp || !f->kept || !f->carry)
         goto fail;
     for (int L = 0; L < m->info.n_layers; L++)
         for (int b = 0; b < m->layers[L].n; b++) {
             const module *body = m->layers[L].branch[b].body;
             for (int i = 0; i < body->n_carry; i++) {
                 const carry_spec *c = &body->carry[i];
-                mat got = f->be->op->alloc(f->be, c->rows ? c->rows : longest, c->cols);
+                bool exact = body->linear && i == body->state_carry;
+                mat (*alloc)(backend *, int64_t, int64_t) =
+                    exact ? f->be->op->alloc_exact : f->be->op->alloc;
+                mat got = alloc(f->be, c->rows ? c->rows : longest, c->cols);
                 if (mat_none(got)) {
                     backend_check(f->be, e);
                     goto fail;
@@ -45,6 +49,7 @@ void fwd_free(fwd *f) {
         f->be->op->free(f->be, f->carry[i]);
     free(f->carry);
     arena_free(f->tmp);
+    arena_free(f->kept);
     free(f);
 }
 
@@ -56,8 +61,26 @@ mat fwd_carry(fwd *f, const module *m, int i) {
     return f->carry[m->index * MODULE_MAX_CARRY + i];
 }
 
+void fwd_leave(fwd *f, int slot, mat x) {
+    mat y = arena_mat(f->kept, x.rows, x.cols);
+    if (!mat_none(y))
+        f->be->op->copy(f->be, x, y);
+    f->left[slot] = y;
+}
+
+mat fwd_left(const fwd *f, int slot) {
+    return f->left[slot];
+}
+
 mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
     mat y = fwd_tmp(f, x.rows, w.rows);
+    if (!mat_none(y))
+        f->be->op->linear(f->be, x, w, bias, y);
+    return y;
+}
+
+mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
+    mat y = arena_mat_exact(f->tmp, x.rows, w.rows);
     if (!mat_none(y))
         f->be->op->linear(f->be, x, w, bias, y);
     return y;
@@ -112,24 +135,36 @@ static bool tell_hidden(fwd *f, int layer, mat x, err *e) {
     return true;
 }
 
-// One branch: x <- x + scale * post_norm(body(pre_norm(x))).
-static void run_branch(fwd *f, const branch *b, mat x) {
+static void run_norm(fwd *f, const row_norm *n, mat x, mat y) {
     const backend_ops *op = f->be->op;
-    mat in = x, y = fwd_tmp(f, x.rows, x.cols);
+    double eps = n->eps > 0 ? n->eps : f->m->info.norm_eps;
+    if (n->kind == NORM_LAYER)
+        op->layer_norm(f->be, x, n->w, n->bias, x.cols, eps, y);
+    else
+        op->rms_norm(f->be, x, n->w, eps, y);
+}
+
+// One branch: x <- x + scale * post_norm(body(pre_norm(x))). *in is what the body read.
+static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
+    if (!b->beside) {
+        arena_reset(f->tmp);
+        *in = x;
+    }
+    mat y = fwd_tmp(f, x.rows, x.cols);
     if (mat_none(y))
         return;
-    if (!mat_none(b->pre_norm)) {
-        in = fwd_tmp(f, x.rows, x.cols);
-        if (mat_none(in))
+    if (!mat_none(b->pre_norm.w)) {
+        *in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(*in))
             return;
-        op->rms_norm(f->be, x, b->pre_norm, f->m->info.norm_eps, in);
+        run_norm(f, &b->pre_norm, x, *in);
     }
-    b->body->run(b->body, f, in, y);
+    b->body->run(b->body, f, *in, y);
     if (f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
         return;
-    if (!mat_none(b->post_norm))
-        op->rms_norm(f->be, y, b->post_norm, f->m->info.norm_eps, y);
-    op->add(f->be, y, b->scale, x);
+    if (!mat_none(b->post_norm.w))
+        run_norm(f, &b->post_norm, y, y);
+    f->be->op->add(f->be, y, b->scale, x);
 }
 
 // The whole block through all layers. targets[i] = the id after ids[i], -1 when there is none.
@@ -137,14 +172,20 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
                       double *loss, int32_t *best, err *e) {
     const backend_ops *op = f->be->op;
     op->embed(f->be, f->m->embed, ids, x);
+    op->activate(f->be, x, ACT_NONE, f->m->embed_scale);
     f->layer = -1;
     if (!healthy(f, e) || !tell_hidden(f, -1, x, e))
         return false;
+    arena_reset(f->kept);
+    for (int i = 0; i < FWD_SLOTS; i++)
+        f->left[i] = MAT_NONE;
+    if (!mat_none(f->m->embed_norm.w))
+        run_norm(f, &f->m->embed_norm, x, x);
     for (int L = 0; L < f->m->info.n_layers; L++) {
+        mat in = x;
         f->layer = L;
         for (int b = 0; b < f->m->layers[L].n; b++) {
-            arena_reset(f->tmp);
-            run_branch(f, &f->m->layers[L].branch[b], x);
+            run_branch(f, &f->m->layers[L].branch[b], x, &in);
             if (!healthy(f, e))
                 return err_prefix(e, "layer %d", L);
         }
@@ -156,7 +197,8 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
         want_loss |= f->probes[i]->on_loss != NULL || f->probes[i]->on_logits != NULL;
     if (!want_loss)
         return true;
-    op->rms_norm(f->be, x, f->m->norm, f->m->info.norm_eps, scratch);
+    run_norm(f, &f->m->norm, x, scratch);
+    op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
     op->losses(f->be, scratch, f->m->head, targets, loss, best);
     return healthy(f, e);
 }

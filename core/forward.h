@@ -30,14 +30,18 @@ typedef struct probe {
     bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
 } probe;
 
+enum { FWD_SLOTS = 4 };
+
 typedef struct fwd fwd;
 struct fwd {
     const model *m;
     backend *be;
-    arena *tmp;
-    int64_t block;   // tokens per block
-    int64_t longest; // tokens of the longest row (sizes full-attention carries)
-    mat *carry;      // [modules * MODULE_MAX_CARRY]
+    arena *tmp;          // until the branch ends
+    arena *kept;         // until the block ends
+    mat left[FWD_SLOTS]; // what layers left for later layers of the block
+    int64_t block;       // tokens per block
+    int64_t longest;     // tokens of the longest row (sizes full-attention carries)
+    mat *carry;          // [modules * MODULE_MAX_CARRY]
     int n_modules;
     // Valid while a block runs:
     int64_t pos; // tokens of the row before this block, since the last reset of the state
@@ -68,8 +72,14 @@ bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
 // For modules ---------------------------------------------------------------------------------
 mat fwd_tmp(fwd *f, int64_t rows, int64_t cols); // scratch until the branch ends
 mat fwd_carry(fwd *f, const module *m, int i);
+// Leaves a copy of x for later layers of the same block (RWKV-7: the values of its first layer), in
+// one of FWD_SLOTS places; fwd_left is MAT_NONE before.
+void fwd_leave(fwd *f, int slot, mat x);
+mat fwd_left(const fwd *f, int slot);
 // y = x w^T in fresh scratch
 mat fwd_linear(fwd *f, mat x, mat w, mat bias);
+// The same for gates, betas and decays, which are never rounded below float32.
+mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
 // Short convolution with its carried tail (index into the module's carries) into fresh scratch;
 // without weights (w none) only the activation.
 mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act);

@@ -71,6 +71,40 @@ json_t *jsonio_read(const char *path, size_t max, err *e) {
     return v;
 }
 
+static bool word_char(char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           c == '-' || c == '+' || c == '.';
+}
+
+static void mark_infinities(char *text, size_t n) {
+    static const char word[] = "Infinity", mark[] = "\"" JSONIO_INFINITY "\"";
+    _Static_assert(sizeof word == sizeof mark, "columns must not move");
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        if (quoted && text[i] == '\\') {
+            i++;
+        } else if (text[i] == '"') {
+            quoted = !quoted;
+        } else if (!quoted && text[i] == 'I' && n - i >= sizeof word - 1 &&
+                   memcmp(text + i, word, sizeof word - 1) == 0 &&
+                   !(i > 0 && word_char(text[i - 1])) && !word_char(text[i + sizeof word - 1])) {
+            memcpy(text + i, mark, sizeof mark - 1);
+            i += sizeof mark - 2;
+        }
+    }
+}
+
+json_t *jsonio_read_infinity(const char *path, size_t max, err *e) {
+    size_t n = 0;
+    char *text = file_read(path, max, &n, e);
+    if (!text)
+        return NULL;
+    mark_infinities(text, n);
+    json_t *v = jsonio_parse(text, n, path, NULL, e);
+    free(text);
+    return v;
+}
+
 const char *jsonio_kind(const json_t *v) {
     if (!v)
         return "absent";
@@ -94,7 +128,9 @@ const char *jsonio_kind(const json_t *v) {
 
 char *jsonio_show(const json_t *v, char *buf, size_t size) {
     char part[96];
-    if (json_is_string(v))
+    if (json_is_string(v) && strcmp(json_string_value(v), JSONIO_INFINITY) == 0)
+        snprintf(buf, size, "Infinity");
+    else if (json_is_string(v))
         snprintf(buf, size, "\"%s\"",
                  text_escape(json_string_value(v), json_string_length(v), part, sizeof part));
     else if (json_is_integer(v))

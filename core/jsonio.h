@@ -15,6 +15,13 @@ json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *w
 // The same for a whole file of at most `max` bytes. ERR_MISSING when it is not there.
 json_t *jsonio_read(const char *path, size_t max, err *e);
 
+// The same, but the bare word Infinity, which Python writes and JSON lacks, may stand where a value
+// can stand. It is read as the string JSONIO_INFINITY (as long as the word, so that columns in
+// messages stay right), which jsonio_show shows as Infinity: whoever does not ask for it refuses it.
+// NaN and numbers beyond double stay errors (fault B36).
+#define JSONIO_INFINITY "\177\177\177\177\177\177"
+json_t *jsonio_read_infinity(const char *path, size_t max, err *e);
+
 // "a number", "an array" ...: for messages. NULL is "absent".
 const char *jsonio_kind(const json_t *v);
 

@@ -51,24 +51,27 @@ static bool token_id(const config *cfg, const char *key, int32_t *out, err *e) {
     return true;
 }
 
-static bool read_info(model *m, const config *cfg, err *e) {
+// NULL: *e is filled.
+static const family *read_info(model *m, const config *cfg, err *e) {
     model_info *i = &m->info;
-    const char *type = NULL;
-    int64_t L = 0;
-    if (!config_text_or(cfg, "model_type", NULL, &type, e))
-        return false;
-    if (!type)
-        return err_set(e, ERR_INPUT, "%s: no model_type, so the family is unknown",
-                       config_path(cfg));
+    const char *type = NULL, *nearest = "";
+    if (!family_type(cfg, &type, e))
+        return NULL;
+    if (!type) {
+        err_set(e, ERR_INPUT, "%s: no model_type, so the family is unknown", config_path(cfg));
+        return NULL;
+    }
     snprintf(i->family, sizeof i->family, "%s", type);
-    if (!config_int(cfg, "hidden_size", 1, 1 << 24, &i->D, e) ||
-        !config_int(cfg, "num_hidden_layers", 1, 4096, &L, e) ||
-        !config_int(cfg, "vocab_size", 1, INT32_MAX, &i->n_vocab, e) ||
-        !config_int_or(cfg, "max_position_embeddings", 0, INT64_MAX / 2, 0, &i->train_length, e) ||
+    const family *f = family_find(type, &nearest);
+    if (!f) {
+        err_set(e, ERR_UNSUPPORTED, "%s: model_type \"%s\" is not known here; the closest is %s",
+                config_path(cfg), text_show(type), nearest);
+        return NULL;
+    }
+    if (!(f->sizes ? f->sizes : family_sizes)(cfg, i, e) ||
         !token_id(cfg, "bos_token_id", &i->bos, e) || !token_id(cfg, "eos_token_id", &i->eos, e))
-        return false;
-    i->n_layers = (int)L;
-    return true;
+        return NULL;
+    return f;
 }
 
 static void number_modules(model *m) {
@@ -97,15 +100,10 @@ model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
     if (!m || !used)
         goto done;
     m->be = be;
-    if (!read_info(m, cfg, e))
+    m->embed_scale = m->logit_scale = 1;
+    const family *f = read_info(m, cfg, e);
+    if (!f)
         goto done;
-    const char *nearest = "";
-    const family *f = family_find(m->info.family, &nearest);
-    if (!f) {
-        err_set(e, ERR_UNSUPPORTED, "%s: model_type \"%s\" is not known here; the closest is %s",
-                config_path(cfg), text_show(m->info.family), nearest);
-        goto done;
-    }
     m->layers = mem_zalloc((size_t)m->info.n_layers, sizeof *m->layers, "layers", e);
     if (!m->layers)
         goto done;
@@ -137,6 +135,11 @@ model *model_open(const char *path, backend *be, err *e) {
     return m;
 }
 
+static void norm_free(backend *be, const row_norm *n) {
+    be->op->free(be, n->w);
+    be->op->free(be, n->bias);
+}
+
 void model_free(model *m) {
     if (!m)
         return;
@@ -146,15 +149,16 @@ void model_free(model *m) {
             if (b->body)
                 b->body->free(b->body, m->be);
             if (m->be) {
-                m->be->op->free(m->be, b->pre_norm);
-                m->be->op->free(m->be, b->post_norm);
+                norm_free(m->be, &b->pre_norm);
+                norm_free(m->be, &b->post_norm);
             }
         }
     if (m->be) {
         if (m->head.p != m->embed.p)
             m->be->op->free(m->be, m->head);
         m->be->op->free(m->be, m->embed);
-        m->be->op->free(m->be, m->norm);
+        norm_free(m->be, &m->embed_norm);
+        norm_free(m->be, &m->norm);
         m->be->op->free(m->be, m->head_bias);
     }
     free(m->layers);

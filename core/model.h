@@ -5,7 +5,7 @@
 //
 //     x <- x + scale * post_norm(body(pre_norm(x)))
 //
-// so pre-norm, post-norm and parallel layouts are the same loop. Which tensors a branch needs is
+// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch needs is
 // known in core/families only.
 #ifndef DELTOP_MODEL_H
 #define DELTOP_MODEL_H
@@ -25,11 +25,21 @@ typedef struct model_info {
     bool tied; // the head is the embedding
 } model_info;
 
+typedef enum { NORM_RMS, NORM_LAYER } norm_kind;
+
+// A norm of the residual stream.
+typedef struct row_norm {
+    mat w;    // [1, D]; none: no norm at all
+    mat bias; // [1, D] or none (NORM_LAYER)
+    norm_kind kind;
+    double eps; // 0: the model's
+} row_norm;
+
 typedef struct branch {
-    mat pre_norm;  // [1, D] or none
-    mat post_norm; // [1, D] or none
+    row_norm pre_norm, post_norm;
     double scale;
     module *body; // owned
+    bool beside;  // reads what the branch before it read, which has a pre-norm
 } branch;
 
 enum { MODEL_MAX_BRANCHES = 4 };
@@ -47,12 +57,14 @@ typedef struct name_list {
 
 typedef struct model {
     model_info info;
-    backend *be; // borrowed; NULL when opened for inspection
-    mat embed;   // [n_vocab, D]
-    mat norm;    // [1, D]
-    mat head;    // [n_vocab, D], the embedding again when tied
+    backend *be;         // borrowed; NULL when opened for inspection
+    mat embed;           // [n_vocab, D]
+    row_norm embed_norm; // of the embedding, before layer 0; mostly none
+    row_norm norm;       // before the head
+    mat head;            // [n_vocab, D], the embedding again when tied
     mat head_bias;
-    layer *layers; // info.n_layers
+    double embed_scale, logit_scale; // factors on the embedding's rows and on the logits
+    layer *layers;                   // info.n_layers
     // About the file, not about the model:
     name_list leftover; // tensors in the file that nothing read
     name_list missing;  // tensors the family needs and the file lacks (inspection only)

@@ -2,8 +2,10 @@
 //
 //   recurrence  o[t, h, :] = scale H_t^T q_t for all tokens of the block; state [H * K, V] goes from
 //               the block's start to its end.
-//   advance     one head, micro-steps first..last-1 (t n_h + j), no read-out: the same arithmetic, so
-//               that states looked at by an analysis are the states the model had.
+//               Step form or chunk form (kernels/chunk.h), as be->recurrence says.
+//   advance     one head, micro-steps first..last-1 (t n_h + j), no read-out. The
+//               arithmetic of the step form, so that states looked at by an analysis are the states
+//               the model had; under the chunk form they are that up to rounding.
 #include "core/backend.h"
 
 void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o);

@@ -184,7 +184,8 @@ static double *mixer(const tiny_model *m, int L, const double *x, int64_t T, dou
             for (int c = 0; c < V; c++)
                 o[t * nv + h * V + c] /= sqrt((double)K);
         }
-    double *n = rms(o, T * H, V, weight(m, L, "attn.o_norm.weight"));
+    double *n =
+        rms_eps(o, T * H, V, weight(m, L, "attn.o_norm.weight"), s->o_eps > 0 ? s->o_eps : 1e-6);
     if (kda) {
         double *first = apply(x, T, D, weight(m, L, "attn.g_proj.0.weight"), 3);
         gate = apply(first, T, 3, weight(m, L, "attn.g_proj.1.weight"), nv);
@@ -226,9 +227,9 @@ static double *softmax_layer(const tiny_model *m, int L, const double *x, int64_
     add_bias(v, T, n, weight(m, L, "attn.v_proj.bias"));
     const tiny_tensor *norm = tiny_find(m, "model.layers.%d.attn.q_norm.weight", L);
     if (norm) { // eps of FLA's RMSNorm where none is given
-        double *u = q, *w = k;
-        q = rms_eps(u, T * s->heads, d, norm->v, 1e-5);
-        k = rms_eps(w, T * s->kv, d, weight(m, L, "attn.k_norm.weight"), 1e-5);
+        double *u = q, *w = k, eps = s->qk_eps > 0 ? s->qk_eps : 1e-5;
+        q = rms_eps(u, T * s->heads, d, norm->v, eps);
+        k = rms_eps(w, T * s->kv, d, weight(m, L, "attn.k_norm.weight"), eps);
         free(u), free(w);
     }
     turn(q, T, D, d);

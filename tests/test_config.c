@@ -3,6 +3,7 @@
 #include "tests/files.h"
 
 #include <locale.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,11 +185,54 @@ static void what_is_not_an_object_of_json_is_refused_with_its_place(void **state
             "is not JSON at line 1, column 2 (byte 2): string or '}' expected near '''");
 }
 
-static void
-b36_words_for_infinity_and_numbers_without_room_are_refused_with_their_place(void **state) {
+static void b36_infinity_is_read_in_three_spellings_where_a_limit_is_asked_for(void **state) {
     (void)state;
-    refused("{\n \"time_step_limit\": [0.0, Infinity]}", ERR_INPUT,
-            "is not JSON at line 2, column 34 (byte 36): invalid token near 'Infinity'");
+    static const char *const texts[] = {
+        "{\"time_step_limit\": [0.0, Infinity]}",
+        "{\"time_step_limit\":[0.0,Infinity], \"other\": \"Infinity and \\\" Infinity\"}",
+        "{\"time_step_limit\": [0, {\"__float__\": \"Infinity\"}]}",
+        "{\"time_step_limit\": [0.0, \"Infinity\"]}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        double lo = 1, hi = 0;
+        err e = {0};
+        config *c = given(texts[i]);
+        assert_true(config_limits_or(c, "time_step_limit", 0.5, 2, &lo, &hi, &e));
+        assert_true(lo == 0 && hi == HUGE_VAL);
+        assert_true(config_limits_or(c, "absent", 0.5, 2, &lo, &hi, &e));
+        assert_true(lo == 0.5 && hi == 2);
+        const char *other = NULL;
+        assert_true(config_text_or(c, "other", "Infinity and \" Infinity", &other, &e));
+        assert_string_equal(other, "Infinity and \" Infinity"); // words inside strings stay
+        config_close(c);
+    }
+}
+
+static void b36_infinity_is_refused_elsewhere_and_numbers_without_room_everywhere(void **state) {
+    (void)state;
+    int64_t n;
+    double r, lo, hi;
+    err e = {0};
+    config *c = given("{\"eps\": Infinity, \"n\": Infinity, \"pair\": [Infinity, 1], \"three\": "
+                      "[0, 1, 2], \"down\": [2, 1], \"below\": [-1, 1]}");
+    assert_false(config_real_or(c, "eps", 1, &r, &e));
+    files_assert_error(&e, ERR_INPUT, "%s: eps is Infinity, need a number", file());
+    err_clear(&e);
+    assert_false(config_int(c, "n", 1, 9, &n, &e));
+    files_assert_error(&e, ERR_INPUT, "%s: n is Infinity, need a whole number", file());
+    static const char *const bad[] = {"pair", "three", "down", "below", "eps"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err_clear(&e);
+        assert_false(config_limits_or(c, bad[i], 0, 1, &lo, &hi, &e));
+        files_assert_error_holds(&e, ERR_INPUT, "need two numbers [low, high]");
+    }
+    config_close(c);
+    refused("{\"a\": -Infinity}", ERR_INPUT,
+            "is not JSON at line 1, column 7 (byte 7): invalid token near '-'");
+    refused("{\"a\": Infinity5}", ERR_INPUT,
+            "is not JSON at line 1, column 14 (byte 14): invalid token near 'Infinity'");
+    refused("{\"a\": Infinity, b}", ERR_INPUT, // what stands behind the word keeps its column
+            "is not JSON at line 1, column 17 (byte 17): string or '}' expected near 'b'");
     refused("{\"a\": NaN}", ERR_INPUT,
             "is not JSON at line 1, column 9 (byte 9): invalid token near 'NaN'");
     refused("{\"a\": 1e400}", ERR_INPUT,
@@ -280,8 +324,8 @@ int main(void) {
         cmocka_unit_test(a_child_answers_with_its_own_name),
         cmocka_unit_test(keys_that_nobody_asked_for_are_listed_sorted),
         cmocka_unit_test(what_is_not_an_object_of_json_is_refused_with_its_place),
-        cmocka_unit_test(
-            b36_words_for_infinity_and_numbers_without_room_are_refused_with_their_place),
+        cmocka_unit_test(b36_infinity_is_read_in_three_spellings_where_a_limit_is_asked_for),
+        cmocka_unit_test(b36_infinity_is_refused_elsewhere_and_numbers_without_room_everywhere),
         cmocka_unit_test(the_file_is_found_beside_weights_and_by_its_own_name),
         cmocka_unit_test(a_file_without_end_is_refused),
         cmocka_unit_test(b90_numbers_do_not_follow_the_locale),

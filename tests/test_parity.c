@@ -1,6 +1,7 @@
 // Models against reference dumps (golden/README.md, "Delta families"): 17 cases and two twins in
-// other layouts, in float64 and in float32. Three small cases lie in tests/cases/golden, so that
-// a checkout without the reference data still proves something.
+// other layouts, in float64 and in float32, and the 13 of the other families in FLA's layout. Six
+// small cases lie in tests/cases/golden, so that a checkout without the reference data still proves
+// something.
 #include "analyses/parity.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
@@ -33,11 +34,54 @@ static const char *const cases[] = {
     "gdn-gva-neg-bf16file", // B55, B114: BF16 matrices beside F32 gates
 };
 
-static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa", "deltaproduct2-odd-dims"};
+// golden/README.md, "Other families" and "Hugging Face layouts": rows that each dump must give,
+// and its tokens (0: 200).
+static const struct {
+    const char *name;
+    size_t rows;
+    int64_t tokens;
+} others[] = {
+    {"rwkv7-fuse", 18, 0},
+    {"rwkv7-nofuse", 18, 0},
+    {"rwkv7-smallkey", 13, 0},
+    {"rwkv7-fuse-old", 2, 0},
+    {"gla", 9, 0},
+    {"gla-ek05", 9, 0},
+    {"gla-gqa", 9, 0},
+    {"hgrn2", 12, 0},
+    {"hgrn2-conv", 9, 0},
+    {"retnet", 11, 0},
+    {"retnet-old-bf16", 3, 0},
+    {"linear_attn", 7, 0},
+    {"linear_attn-elu", 7, 0},
+    {"mamba2-g1", 15, 0}, // one group, a bare Infinity (B36)
+    {"mamba2-g2", 11, 0}, // B122, limits of dt (B61), tied
+    {"mamba2-hf", 11, 0}, // Hugging Face's keys, projection biases
+    {"mamba2-ssm", 2, 0}, // the authors' naming
+    {"hf-mamba2", 15, 150},
+    {"hf-bamba", 11, 150},             // Infinity as an object, half rotary
+    {"hf-granitemoehybrid", 11, 150},  // experts and a shared MLP, four factors
+    {"hf-falcon-h1", 15, 150},         // side by side, factors everywhere
+    {"hf-nemotron-h", 11, 150},        // squared ReLU, sizes from the list of layers
+    {"hf-qwen3-next", 18, 150},        // fused per key head, experts, a dense layer
+    {"hf-qwen3-next-shards", 18, 150}, // three files, chosen p not divided by their sum
+    {"hf-qwen3-5-text", 18, 150},      // split projections, tied
+    {"hf-qwen3-5-text-bf16", 18, 150}, // B55
+    {"hf-qwen3-5-moe-fused", 8, 150},  // all experts in two tensors
+    {"hf-qwen3-5-vl", 18, 150},        // B38
+    {"hf-olmo-hybrid", 18, 150},       // B28
+    {"hf-olmo-hybrid-resaved", 13, 150},
+    {"hf-kimi-linear", 18, 150}, // B26
+    {"hf-rwkv4", 3, 150},
+};
+
+static const char *const kept[] = {"kda-gva-bounded", "gdn-hybrid-swa",  "deltaproduct2-odd-dims",
+                                   "rwkv7-smallkey",  "retnet-old-bf16", "gla-ek05"};
 
 // Rows a full dump must have produced: nothing is compared when a file is not found, so a wrong
 // folder must not pass.
-static void check(const char *folder, const char *name, precision p, size_t at_least) {
+static void check(const char *folder, const char *name, precision p, size_t at_least,
+                  int64_t tokens) {
     err e = {0};
     parity out = {0};
     backend *be = cpu_open(p, 1, &e); // threads: tests/test_forward.c
@@ -69,7 +113,7 @@ static void check(const char *folder, const char *name, precision p, size_t at_l
                   at ? at->layer : -1, at ? at->error : 0, at ? at->tolerance : 0,
                   at ? at->how : "-");
     assert_true(out.n >= at_least);
-    assert_int_equal(out.tokens, 200);
+    assert_int_equal(out.tokens, tokens);
     assert_true(out.pass);
     parity_free(&out);
     model_free(m);
@@ -84,8 +128,30 @@ static void all_cases(precision p) {
         const char *folder = files_shared(name);
         if (!folder)
             skip();
-        check(folder, cases[i], p, i < 17 ? 6 : 2);
+        check(folder, cases[i], p, i < 17 ? 6 : 2, 200);
     }
+}
+
+static void other_cases(precision p) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "golden/%s", others[i].name);
+        const char *folder = files_shared(name);
+        if (!folder)
+            skip();
+        check(folder, others[i].name, p, others[i].rows, others[i].tokens ? others[i].tokens : 200);
+    }
+}
+
+static void every_case_of_the_other_families_agrees_in_float64(void **state) {
+    (void)state;
+    other_cases(PRECISION_F64);
+}
+
+// 1e-4 (golden/README.md, F32 path): these kinds do not feed their rounding back along keys.
+static void every_case_of_the_other_families_agrees_in_float32(void **state) {
+    (void)state;
+    other_cases(PRECISION_F32);
 }
 
 static void every_delta_case_agrees_in_float64(void **state) {
@@ -103,8 +169,8 @@ static void the_kept_cases_agree_in_both_precisions(void **state) {
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         char folder[128];
         snprintf(folder, sizeof folder, "tests/cases/golden/%s", kept[i]);
-        check(folder, kept[i], PRECISION_F64, 6);
-        check(folder, kept[i], PRECISION_F32, 6);
+        check(folder, kept[i], PRECISION_F64, i < 3 ? 6 : 3, 200);
+        check(folder, kept[i], PRECISION_F32, i < 3 ? 6 : 3, 200);
     }
 }
 
@@ -141,6 +207,8 @@ int main(void) {
         cmocka_unit_test(the_kept_cases_agree_in_both_precisions),
         cmocka_unit_test(every_delta_case_agrees_in_float64),
         cmocka_unit_test(every_delta_case_agrees_in_float32),
+        cmocka_unit_test(every_case_of_the_other_families_agrees_in_float64),
+        cmocka_unit_test(every_case_of_the_other_families_agrees_in_float32),
         cmocka_unit_test(a_folder_without_ids_is_no_dump),
         cmocka_unit_test(the_dump_of_another_model_does_not_pass),
     };

@@ -40,21 +40,25 @@ static mat mat_of(backend *be, const double *from, int64_t rows, int64_t cols) {
 static bench bench_new(backend *be, const inputs *x) {
     const head_shape *p = &x->p.s;
     int64_t T = x->p.T, M = T * p->n_h;
-    return (bench){.be = be,
-                   .s = {.s = *p,
-                         .T = T,
-                         .q = mat_of(be, x->q, T, p->Hk * p->K),
-                         .k = mat_of(be, x->k, M, p->Hk * p->K),
-                         .v = mat_of(be, x->v, M, p->H * p->V),
-                         .beta = mat_of(be, x->beta, M, p->H),
-                         .decay = mat_of(be, x->decay, T, p->H)},
-                   .start = mat_of(be, x->state, p->H * p->K, p->V),
-                   .state = mat_of(be, NULL, p->H * p->K, p->V),
-                   .o = mat_of(be, NULL, T, p->H * p->V)};
+    return (bench){
+        .be = be,
+        .s = {.s = *p,
+              .T = T,
+              .q = mat_of(be, x->q, T, p->Hk * p->K),
+              .k = mat_of(be, x->k, M, p->Hk * p->K),
+              .v = mat_of(be, x->v, M, p->H * p->V),
+              .beta = mat_of(be, x->beta, M, p->H),
+              .decay = mat_of(be, x->decay, T, p->decay == DECAY_CHANNEL ? p->H * p->K : p->H),
+              .a = mat_of(be, x->a, T, p->H * p->K),
+              .b = mat_of(be, x->b, T, p->Hk * p->K)},
+        .start = mat_of(be, x->state, p->H * p->K, p->V),
+        .state = mat_of(be, NULL, p->H * p->K, p->V),
+        .o = mat_of(be, NULL, T, p->H * p->V)};
 }
 
 static void bench_free(bench *b) {
-    mat all[] = {b->s.q, b->s.k, b->s.v, b->s.beta, b->s.decay, b->start, b->state, b->o};
+    mat all[] = {b->s.q, b->s.k, b->s.v,   b->s.beta, b->s.decay,
+                 b->s.a, b->s.b, b->start, b->state,  b->o};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         b->be->op->free(b->be, all[i]);
 }
@@ -71,18 +75,18 @@ static double pass(bench *b, recurrence_form form, double *o) {
     return took;
 }
 
-static void measure(backend *be, int n, int n_h, int H) {
+static void measure(backend *be, erase_kind erase, decay_kind decay, int n, int n_h, int H) {
     enum { TURNS = 2 };
     // About equal work for every size, and a few chunks at least.
-    int64_t T = 2000000 / ((int64_t)n * n * n_h * H);
-    T = T < 128 ? 128 : T > 2048 ? 2048 : T;
+    int64_t T = 1000000 / ((int64_t)n * n * n_h * H);
+    T = T < 64 ? 64 : T > 2048 ? 2048 : T;
     plan p = {.s = {.H = H,
                     .Hk = H,
                     .K = n,
                     .V = n,
                     .n_h = n_h,
-                    .decay = DECAY_HEAD,
-                    .erase = ERASE_KEY,
+                    .decay = decay,
+                    .erase = erase,
                     .scale = 1 / sqrt(n),
                     .beta_max = 2},
               .T = T,
@@ -100,9 +104,12 @@ static void measure(backend *be, int n, int n_h, int H) {
         chunk += pass(&b, RECURRENCE_CHUNK, NULL);
     }
     double per = 1e6 / (TURNS * (double)(T * H));
-    printf("measured recurrence K=V=%-3d n_h=%d H=%-2d: step %7.3f, chunk %7.3f us per token-head; "
+    static const char *const erases[] = {"none", "key", "pair"}, *const decays[] = {"none", "head",
+                                                                                    "channel"};
+    printf("measured recurrence erase %s, decay %s, K=V=%-3d n_h=%d H=%-2d: step %7.3f, chunk "
+           "%7.3f us per token-head; "
            "chunk/step %.2f; apart %.0e\n",
-           n, n_h, H, step * per, chunk * per, chunk / step, apart);
+           erases[erase], decays[decay], n, n_h, H, step * per, chunk * per, chunk / step, apart);
     assert_true(apart <= 1e-5); // two float32 forms, random keys
     free(o);
     bench_free(&b);
@@ -118,7 +125,13 @@ static void both_forms_agree_at_every_size(void **state) {
     for (int i = 0; i < 5; i++)
         for (int n_h = 1; n_h <= 3; n_h++)
             for (int h = 0; h < 2; h++)
-                measure(be, sizes[i], n_h, heads[h]);
+                measure(be, ERASE_KEY, DECAY_HEAD, sizes[i], n_h, heads[h]);
+    static const int kinds[][2] = {{ERASE_NONE, DECAY_HEAD}, {ERASE_NONE, DECAY_CHANNEL},
+                                   {ERASE_KEY, DECAY_NONE},  {ERASE_KEY, DECAY_CHANNEL},
+                                   {ERASE_PAIR, DECAY_HEAD}, {ERASE_PAIR, DECAY_CHANNEL}};
+    for (int i = 0; i < 6; i++)
+        for (int n = 64; n <= 256; n *= 2)
+            measure(be, (erase_kind)kinds[i][0], (decay_kind)kinds[i][1], n, 1, 4);
     backend_close(be);
 }
 

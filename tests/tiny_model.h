@@ -19,6 +19,7 @@ typedef struct tiny_spec {
     double lower_bound;     // of KDA; 0: none
     int window, heads, kv;  // hybrid: layer 1 is attention (heads 0: no hybrid; window 0: full)
     double key_bias;        // added to all conv/linear key weights: makes keys alike
+    double qk_eps, o_eps;   // of the norms of q and k in attention (0: 1e-5), of o_norm (0: 1e-6)
     uint64_t seed;
 } tiny_spec;
 
@@ -44,6 +45,8 @@ double tiny_normal(uint64_t *seed);
 
 // Sizes that are 0 get small defaults.
 tiny_model *tiny_new(tiny_spec s);
+// The tensors and the config of a folder (its spec stays empty: no naive_run). BF16 becomes F32.
+tiny_model *tiny_load(const char *folder);
 void tiny_free(tiny_model *m);
 tiny_tensor *tiny_find(const tiny_model *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); // NULL when absent

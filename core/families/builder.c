@@ -71,33 +71,54 @@ static bool check_shape(const builder *b, const tensor *t, int64_t rows, int64_t
     return where(b, e);
 }
 
+typedef struct oddities {
+    int64_t nan, inf;
+} oddities;
+
+static void count_odd(oddities *o, const double *v, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        o->nan += isnan(v[i]) != 0;
+        o->inf += isinf(v[i]) != 0;
+    }
+}
+
+// True when nothing was counted among n values (fault B15).
+static bool all_finite(const builder *b, const tensor *t, const oddities *o, int64_t n, err *e) {
+    if (o->nan + o->inf == 0)
+        return true;
+    err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
+            text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)o->nan,
+            (long long)o->inf, (long long)n);
+    return where(b, e);
+}
+
 // Copies `rows` rows of t, beginning with row `first`, into the mat: a piece at a time, so that the
 // host never holds a second copy of a large matrix (an embedding in double would be four times its
 // BF16 file). Counts what is no number over the whole tensor (fault B15).
 static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
     enum { PIECE = 1 << 20 }; // numbers
-    int64_t most = PIECE / to.cols, nan = 0, inf = 0;
+    int64_t most = PIECE / to.cols;
+    oddities odd = {0};
     most = most < 1 ? 1 : most < to.rows ? most : to.rows;
     double *v = mem_alloc((size_t)(most * to.cols), sizeof *v, "a piece of a weight", e);
     bool ok = v != NULL;
     for (int64_t r = 0; ok && r < to.rows; r += most) {
         int64_t rows = to.rows - r < most ? to.rows - r : most, n = rows * to.cols;
         ok = ckpt_read_f64(b->ck, t, (first + r) * to.cols, n, v, e);
-        for (int64_t i = 0; ok && i < n; i++) {
-            nan += isnan(v[i]) != 0;
-            inf += isinf(v[i]) != 0;
-        }
-        if (ok)
+        if (ok) {
+            count_odd(&odd, v, n);
             b->be->op->write(b->be, v, mat_rows(to, r, rows));
-        ok = ok && backend_check(b->be, e);
+            ok = backend_check(b->be, e);
+        }
     }
     free(v);
-    if (!ok || nan + inf == 0)
-        return ok;
-    err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
-            text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)nan,
-            (long long)inf, (long long)(to.rows * to.cols));
-    return where(b, e);
+    return ok && all_finite(b, t, &odd, to.rows * to.cols, e);
+}
+
+// Vectors (norms, gates, biases) keep float32 where matrices are rounded further.
+static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
+    return rows == 1 ? b->be->op->alloc_exact(b->be, rows, cols)
+                     : b->be->op->alloc(b->be, rows, cols);
 }
 
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
@@ -110,7 +131,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     return upload(b, t, first, *out, e);
@@ -124,7 +145,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
                  const char *suffix, err *e) {
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, n * rows, cols);
+        *out = weight_mat(b, n * rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -143,6 +164,131 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
             return false;
     }
     return true;
+}
+
+bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t stride,
+                  int64_t cols, const char *name, err *e) {
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, n * stride, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    *out = weight_mat(b, n * rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!upload(b, t, i * stride + first, mat_rows(*out, i * rows, rows), e))
+            return false;
+    return true;
+}
+
+bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
+                  const char *const *names, int n, err *e) {
+    int64_t at = 0;
+    *out = MAT_NONE;
+    if (b->be) {
+        *out = weight_mat(b, rows, cols);
+        if (!backend_check(b->be, e))
+            return false;
+    }
+    for (int i = 0; i < n; i++) {
+        const tensor *t = take(b, names[i], e);
+        if (!t) {
+            if (b->be)
+                return false;
+            at = -1; // nothing to say about the sum
+            continue;
+        }
+        if (!check_shape(b, t, t->dims[0], cols, e))
+            return false;
+        int64_t lo = first > at ? first : at, hi = first + rows, end = at + t->dims[0];
+        hi = hi < end ? hi : end;
+        if (b->be && lo < hi && !upload(b, t, lo - at, mat_rows(*out, lo - first, hi - lo), e))
+            return false;
+        at = at < 0 ? -1 : end;
+    }
+    if (at == total || at < 0)
+        return true;
+    err_set(e, ERR_INPUT, "%s to %s hold %lld rows together, the config asks for %lld",
+            text_show(names[0]), text_show(names[n - 1]), (long long)at, (long long)total);
+    return where(b, e);
+}
+
+bool build_offset(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
+    double *v = NULL;
+    *out = MAT_NONE;
+    if (!build_numbers(b, &v, rows, cols, name, e))
+        return false;
+    if (!v)
+        return true;
+    for (int64_t i = 0; i < rows * cols; i++)
+        v[i] += 1;
+    bool ok = build_constant(b, out, rows, cols, v, e);
+    free(v);
+    return ok;
+}
+
+bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t total,
+                int64_t cols, const char *name, err *e) {
+    char shape[96];
+    *out = MAT_NONE;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (t->rank != 3 || t->dims[0] != n || t->dims[1] != total || t->dims[2] != cols) {
+        err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld, %lld]",
+                text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
+                tensor_shape_text(t, shape, sizeof shape), (long long)n, (long long)total,
+                (long long)cols);
+        return where(b, e);
+    }
+    if (!b->be)
+        return true;
+    *out = weight_mat(b, n * rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (!upload(b, t, i * total + first, mat_rows(*out, i * rows, rows), e))
+            return false;
+    return true;
+}
+
+bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e) {
+    *out = NULL;
+    const tensor *t = take(b, name, e);
+    if (!t)
+        return !b->be;
+    if (!check_shape(b, t, rows, cols, e))
+        return false;
+    if (!b->be)
+        return true;
+    double *v = mem_alloc((size_t)rows * (size_t)cols, sizeof *v, "a weight", e);
+    if (!v)
+        return false;
+    oddities odd = {0};
+    bool ok = ckpt_read_f64(b->ck, t, 0, rows * cols, v, e);
+    if (ok)
+        count_odd(&odd, v, rows * cols);
+    if (!ok || !all_finite(b, t, &odd, rows * cols, e)) {
+        free(v);
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e) {
+    *out = MAT_NONE;
+    if (!b->be)
+        return true;
+    *out = weight_mat(b, rows, cols);
+    if (!backend_check(b->be, e))
+        return false;
+    b->be->op->write(b->be, v, *out);
+    return backend_check(b->be, e);
 }
 
 bool build_has(const builder *b, const char *fmt, ...) {
@@ -172,6 +318,17 @@ void build_dead(builder *b, const char *why, const char *name) {
         if (strstr(b->m->notes.v[i], why))
             return;
     name_list_add(&b->m->notes, NULL, "%s is in the file and unused: %s", text_show(name), why);
+}
+
+bool build_skip(builder *b, const char *prefix, const char *what, err *e) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
+        if (strncmp(ckpt_at(b->ck, i)->name, prefix, strlen(prefix)) == 0) {
+            b->used[i] = true;
+            count++;
+        }
+    return count == 0 ||
+           build_note(b, e, "%lld tensors %s* (%s) are skipped", (long long)count, prefix, what);
 }
 
 bool build_note(builder *b, err *e, const char *fmt, ...) {
@@ -211,15 +368,71 @@ bool build_switch(builder *b, const char *key, const char *old_key, const char *
     return true;
 }
 
-bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
-                  err *e) {
+// Four cases of tie flag and head: what the flag says must be what the file holds.
+bool build_head_named(builder *b, const char *tie_key, bool otherwise, const char *embed,
+                      const char *head, err *e) {
+    model_info *i = &b->m->info;
+    if (!config_bool_or(b->cfg, tie_key, otherwise, &i->tied, e))
+        return false;
+    if (!i->tied)
+        return build_weight(b, &b->m->head, i->n_vocab, i->D, head, e);
+    b->m->head = b->m->embed;
+    const tensor *x = ckpt_get(b->ck, head), *y = ckpt_get(b->ck, embed);
+    if (!x)
+        return true;
+    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
+        return err_set(e, ERR_INPUT, "%s says %s true, but %s differs from %s", config_path(b->cfg),
+                       tie_key, head, embed);
+    build_dead(b, "a second copy of the tied embedding", head);
+    return true;
+}
+
+bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
+    return build_head_named(b, tie_key, otherwise, embed, "lm_head.weight", e);
+}
+
+bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
+    char name[300];
+    int64_t D = b->m->info.D;
+    *out = (row_norm){.kind = kind};
+    snprintf(name, sizeof name, "%s.weight", prefix);
+    if (!build_weight(b, &out->w, 1, D, name, e))
+        return false;
+    snprintf(name, sizeof name, "%s.bias", prefix);
+    return !bias || build_weight(b, &out->bias, 1, D, name, e);
+}
+
+void build_norm_free(builder *b, row_norm *n) {
+    if (b->be) {
+        b->be->op->free(b->be, n->w);
+        b->be->op->free(b->be, n->bias);
+    }
+    *n = (row_norm){0};
+}
+
+static bool add_branch(builder *b, int L, branch new, err *e) {
     layer *l = &b->m->layers[L];
     if (l->n == MODEL_MAX_BRANCHES) {
-        body->free(body, b->be);
+        new.body->free(new.body, b->be);
         return err_set(e, ERR_UNSUPPORTED, "layer %d has more than %d branches", L,
                        MODEL_MAX_BRANCHES);
     }
-    body->layer = L;
-    l->branch[l->n++] = (branch){pre_norm, post_norm, scale, body};
+    new.body->layer = L;
+    l->branch[l->n++] = new;
     return true;
+}
+
+bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
+                  err *e) {
+    return build_branch_norms(b, L, (row_norm){.w = pre_norm}, (row_norm){.w = post_norm}, scale,
+                              body, e);
+}
+
+bool build_branch_norms(builder *b, int L, row_norm pre_norm, row_norm post_norm, double scale,
+                        module *body, err *e) {
+    return add_branch(b, L, (branch){pre_norm, post_norm, scale, body, false}, e);
+}
+
+bool build_beside(builder *b, int L, double scale, module *body, err *e) {
+    return add_branch(b, L, (branch){.scale = scale, .body = body, .beside = true}, e);
 }

@@ -40,8 +40,9 @@ static void delta_net_run(module *base, fwd *f, mat x, mat y) {
     }
     if (f->be->fail.code != ERR_NONE)
         return;
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, 1e-6);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, d->qk_norm, 1e-6);
+    double eps = d->qk_norm == HEAD_NORM_L2 ? 1e-6 : 0;
+    f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, eps);
+    f->be->op->normalize_heads(f->be, s.k, s.s.K, d->qk_norm, eps);
     fla_heads_output_x(&d->h, base, f, fwd_recur(f, base, &s), x, y);
 }
 

@@ -76,69 +76,56 @@ static module *hybrid_attention(builder *b, const config *attn, const char *pref
 
 // The pre-norm of a branch: today's name, or the name of 2024 when the norm lived inside it (B17).
 // The old attn.norm was at first the output norm, which is as long as a value head.
-static bool pre_norm(builder *b, int L, const char *today, const char *old, mat *out, err *e) {
-    char name[300], old_name[300];
+static bool pre_norm(builder *b, int L, const char *today, const char *old, const fla_layout *how,
+                     row_norm *out, err *e) {
+    char name[256], old_name[300];
     int64_t D = b->m->info.D, rows = 0, cols = 0;
-    snprintf(name, sizeof name, "model.layers.%d.%s.weight", L, today);
+    snprintf(name, sizeof name, "model.layers.%d.%s", L, today);
     snprintf(old_name, sizeof old_name, "model.layers.%d.%s.weight", L, old);
-    if (!build_has(b, "%s", name)) {
+    if (!build_has(b, "%s.weight", name)) {
         build_shape(b, old_name, &rows, &cols);
         if (cols == D) {
             build_note(b, e, "older names: %s and mlp.norm are the pre-norms", old);
-            return build_weight(b, out, 1, D, old_name, e);
+            snprintf(name, sizeof name, "model.layers.%d.%s", L, old);
         }
     }
-    return build_weight(b, out, 1, D, name, e);
+    return build_norm(b, out, how->norm, how->norm_bias, name, e);
 }
 
-// The norm belongs to the layer once build_branch has taken it, and to this function until then.
-static bool build_layer(builder *b, int L, fla_mixer mixer, const config *attn,
-                        int64_t intermediate, activation act, err *e) {
+static module *gated_mlp(builder *b, const char *prefix, err *e) {
+    int64_t intermediate = 0;
+    activation act = ACT_SILU;
+    if (!hidden_act(b, &act, e) || !intermediate_size(b, &intermediate, e))
+        return NULL;
+    return mlp_new(b, prefix, intermediate, act, e);
+}
+
+// A norm belongs to the layer once build_branch has taken it, and to this function until then.
+static bool build_layer(builder *b, int L, const fla_layout *how, const config *attn, err *e) {
     char prefix[256];
     bool softmax = false;
-    mat norm = MAT_NONE;
+    row_norm norm = {0}, none = {0};
     module *body = NULL;
     if (attn && !layer_listed(attn, L, &softmax, e))
         return false;
-    if (!pre_norm(b, L, "attn_norm", "attn.norm", &norm, e))
+    if (!pre_norm(b, L, "attn_norm", "attn.norm", how, &norm, e))
         goto fail;
     snprintf(prefix, sizeof prefix, "model.layers.%d.attn", L);
-    body = softmax ? hybrid_attention(b, attn, prefix, e) : mixer(b, prefix, e);
-    if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
+    body = softmax ? hybrid_attention(b, attn, prefix, e) : how->mixer(b, prefix, e);
+    if (!body || !build_branch_norms(b, L, norm, none, 1, body, e))
         goto fail;
-    if (!pre_norm(b, L, "mlp_norm", "mlp.norm", &norm, e))
+    norm = none;
+    snprintf(prefix, sizeof prefix, "%s_norm", how->ffn_name);
+    if (!pre_norm(b, L, prefix, "mlp.norm", how, &norm, e))
         goto fail;
-    snprintf(prefix, sizeof prefix, "model.layers.%d.mlp", L);
-    body = mlp_new(b, prefix, intermediate, act, e);
-    if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
+    snprintf(prefix, sizeof prefix, "model.layers.%d.%s", L, how->ffn_name);
+    body = how->ffn(b, prefix, e);
+    if (!body || !build_branch_norms(b, L, norm, none, 1, body, e))
         goto fail;
     return true;
 fail:
-    if (b->be)
-        b->be->op->free(b->be, norm);
+    build_norm_free(b, &norm);
     return false;
-}
-
-// Four cases of tie flag and lm_head (fault B11): what the flag says must be what the file holds.
-static bool build_head(builder *b, err *e) {
-    model_info *i = &b->m->info;
-    bool there = build_has(b, "lm_head.weight");
-    if (!config_bool_or(b->cfg, "tie_word_embeddings", false, &i->tied, e))
-        return false;
-    if (!i->tied)
-        return build_weight(b, &b->m->head, i->n_vocab, i->D, "lm_head.weight", e);
-    b->m->head = b->m->embed;
-    if (!there)
-        return true;
-    const tensor *x = ckpt_get(b->ck, "lm_head.weight");
-    const tensor *y = ckpt_get(b->ck, "model.embeddings.weight");
-    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
-        return err_set(e, ERR_INPUT,
-                       "%s says tie_word_embeddings true, but lm_head.weight differs from "
-                       "model.embeddings.weight",
-                       config_path(b->cfg));
-    build_dead(b, "a second copy of the tied embedding", "lm_head.weight");
-    return true;
 }
 
 static bool refuse_unknown(builder *b, err *e) {
@@ -147,21 +134,41 @@ static bool refuse_unknown(builder *b, err *e) {
                        "%s: attnres_block_size (attention residuals) is not "
                        "known here",
                        config_path(b->cfg));
+    bool affine = true;
+    if (!config_bool_or(b->cfg, "elementwise_affine", true, &affine, e))
+        return false;
+    if (!affine)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: elementwise_affine false (norms without weights) is not known here",
+                       config_path(b->cfg));
     if (config_has(b->cfg, "quantization_config"))
         return err_set(e, ERR_UNSUPPORTED, "%s: quantised weights are not read here",
                        config_path(b->cfg));
     return true;
 }
 
-bool fla_build(builder *b, fla_mixer mixer, err *e) {
+// norm_eps, or the rms_norm_eps of 2024; files that carry both and disagree are told which counts
+// (fault B37).
+static bool read_eps(builder *b, double otherwise, err *e) {
+    double eps = otherwise, old = 0;
+    bool both = config_has(b->cfg, "norm_eps") && config_has(b->cfg, "rms_norm_eps");
+    if (!config_real_or(b->cfg, "rms_norm_eps", otherwise, &old, e) ||
+        !config_real_or(b->cfg, "norm_eps", old, &eps, e))
+        return false;
+    if (!(eps >= 0 && eps < 1))
+        return err_set(e, ERR_INPUT, "%s: norm_eps %g is no small positive number",
+                       config_path(b->cfg), eps);
+    b->m->info.norm_eps = eps;
+    return !both || eps == old ||
+           build_note(b, e, "the config has norm_eps %g and rms_norm_eps %g: norm_eps counts", eps,
+                      old);
+}
+
+bool fla_build_layout(builder *b, const fla_layout *how, err *e) {
     bool ok = false;
     config *attn = NULL;
     model_info *i = &b->m->info;
-    int64_t intermediate = 0;
-    activation act = ACT_SILU;
-    const char *eps_key = config_has(b->cfg, "norm_eps") ? "norm_eps" : "rms_norm_eps";
-    if (!refuse_unknown(b, e) || !config_real_or(b->cfg, eps_key, 1e-6, &i->norm_eps, e) ||
-        !hidden_act(b, &act, e) || !intermediate_size(b, &intermediate, e))
+    if (!refuse_unknown(b, e) || !read_eps(b, how->eps, e))
         return false;
     if (json_is_array(config_json(b->cfg, "attn")))
         return err_set(e, ERR_UNSUPPORTED,
@@ -171,13 +178,19 @@ bool fla_build(builder *b, fla_mixer mixer, err *e) {
     if (config_has(b->cfg, "attn") && !(attn = config_child(b->cfg, "attn", e)))
         return false;
     if (!build_weight(b, &b->m->embed, i->n_vocab, i->D, "model.embeddings.weight", e) ||
-        !build_weight(b, &b->m->norm, 1, i->D, "model.norm.weight", e) || !build_head(b, e))
+        !build_norm(b, &b->m->norm, how->norm, how->norm_bias, "model.norm", e) ||
+        !build_head(b, "tie_word_embeddings", false, "model.embeddings.weight", e))
         goto done;
     for (b->layer = 0; b->layer < i->n_layers; b->layer++)
-        if (!build_layer(b, b->layer, mixer, attn, intermediate, act, e))
+        if (!build_layer(b, b->layer, how, attn, e))
             goto done;
     ok = true;
 done:
     config_close(attn);
     return ok;
+}
+
+bool fla_build(builder *b, fla_mixer mixer, err *e) {
+    fla_layout how = {.mixer = mixer, .ffn = gated_mlp, .ffn_name = "mlp", .eps = 1e-6};
+    return fla_build_layout(b, &how, e);
 }

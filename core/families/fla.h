@@ -14,6 +14,17 @@ typedef module *(*fla_mixer)(builder *b, const char *prefix, err *e);
 
 bool fla_build(builder *b, fla_mixer mixer, err *e);
 
+// A model that departs from the skeleton's RMS norms and gated MLP.
+typedef struct fla_layout {
+    fla_mixer mixer;
+    fla_mixer ffn;        // makes the second branch from PREFIX.* ("model.layers.3.ffn")
+    const char *ffn_name; // "mlp", "ffn"; its norm is NAME_norm
+    norm_kind norm;       // of all norms of the residual stream
+    bool norm_bias;
+    double eps; // of the norms when the config is silent
+} fla_layout;
+bool fla_build_layout(builder *b, const fla_layout *how, err *e);
+
 // PREFIX.NAME into buf; returns buf.
 const char *fla_name(char *buf, size_t size, const char *prefix, const char *name);
 
@@ -41,6 +52,13 @@ typedef struct fla_options {
 // tensors or, when the file has them, the lists k_projs.j ... of the DeltaProduct authors (B19).
 bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, const head_shape *s,
                     const fla_options *opt, err *e);
+// The part of it that reads nothing: shape, state, and tails when opt has a convolution.
+void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_options *opt,
+                       double eps);
+// And the parts that read: q_proj, k_proj, v_proj and b_proj; o_norm, g_proj (gate) and o_proj.
+bool fla_heads_project(fla_heads *h, builder *b, const char *prefix, const head_shape *s, err *e);
+bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const head_shape *s,
+                           bool gate, err *e);
 void fla_heads_free(fla_heads *h, backend *be);
 // q, k, v after projection, convolution and activation; beta; into *s (T, shape, q, k, v, beta).
 // qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
@@ -59,6 +77,31 @@ bool fla_gate_bind(fla_gate *g, builder *b, const char *prefix, int64_t H, err *
 void fla_gate_free(fla_gate *g, backend *be);
 // log g [T, H]
 mat fla_gate_run(fla_gate *g, struct fwd *f, mat x);
+
+// The body of every mixer with a gated delta rule (R07): q, k, v, beta, norms of q and k, decay,
+// recurrence, gated output norm. Made empty; whoever makes it fills h and decay, and frees it through
+// base.free when that fails.
+typedef struct fla_gated {
+    module base;
+    fla_heads h;
+    fla_gate decay;
+} fla_gated;
+fla_gated *fla_gated_new(err *e);
+
+// The body of Kimi Delta Attention (R08), made empty like fla_gated. The decay's and the output
+// gate's matrices are low-rank pairs.
+typedef struct fla_kda {
+    module base;
+    fla_heads h;
+    mat f0, f1;          // [r, D], [H * K, r]
+    mat g0, g1, g1_bias; // [r, D], [H * V, r], [1, H * V]
+    mat a_log, dt_bias;  // [1, H] (none: exp(A_log) = 1), [1, H * K]
+    double lower_bound;  // NaN: softplus gate
+} fla_kda;
+fla_kda *fla_kda_new(err *e);
+// PREFIX.ONE.weight [r, D] and PREFIX.TWO.weight [out, r].
+bool fla_kda_pair(builder *b, const char *prefix, const char *one, const char *two, int64_t out,
+                  mat *first, mat *second, err *e);
 
 // num_heads, num_v_heads, head_dim, expand_v and allow_neg_eigval of the gated families into *s,
 // checked against each other; conv and width into *opt. decay and erase are the caller's.

@@ -41,8 +41,8 @@ static bool bind_query_conv(fla_heads *h, builder *b, const char *prefix, int n_
     return build_weight(b, &h->q_conv, rows, width, name, e);
 }
 
-static bool bind_output(fla_heads *h, builder *b, const char *prefix, const head_shape *s,
-                        bool gate, err *e) {
+bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const head_shape *s,
+                           bool gate, err *e) {
     char name[300], old[300];
     int64_t D = b->m->info.D, rows = 0, cols = 0;
     // Before 2024-06 the output norm was called attn.norm; a value head's length tells it from the
@@ -63,33 +63,46 @@ static bool bind_output(fla_heads *h, builder *b, const char *prefix, const head
                         fla_name(name, sizeof name, prefix, "o_proj.weight"), e);
 }
 
-bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, const head_shape *s,
-                    const fla_options *opt, err *e) {
-    char name[300];
-    int64_t D = b->m->info.D, nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
+void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_options *opt,
+                       double eps) {
+    int64_t nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
     m->linear = true;
     m->heads = *s;
     m->state_carry = module_carry(m, "state", (int64_t)s->H * s->K, s->V);
-    h->eps = b->m->info.norm_eps;
+    h->eps = eps;
     h->gate_act = ACT_SILU;
+    if (!opt->conv)
+        return;
+    int64_t tail = opt->width > 1 ? opt->width - 1 : 1;
+    h->q_tail = module_carry(m, "q tail", tail, nk);
+    h->k_tail = module_carry(m, "k tail", tail, s->n_h * nk);
+    h->v_tail = module_carry(m, "v tail", tail, s->n_h * nv);
+}
+
+bool fla_heads_project(fla_heads *h, builder *b, const char *prefix, const head_shape *s, err *e) {
+    char name[300];
+    int64_t D = b->m->info.D, nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
     if (!build_weight(b, &h->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
         !bind_steps(b, &h->k, prefix, "k_proj", s->n_h, nk, D, e) ||
         !bind_steps(b, &h->v, prefix, "v_proj", s->n_h, nv, D, e))
         return false;
-    if (s->beta_max > 0 && !bind_steps(b, &h->b, prefix, "b_proj", s->n_h, s->H, D, e))
+    return s->beta_max <= 0 || bind_steps(b, &h->b, prefix, "b_proj", s->n_h, s->H, D, e);
+}
+
+bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, const head_shape *s,
+                    const fla_options *opt, err *e) {
+    int64_t nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
+    fla_heads_declare(h, m, s, opt, b->m->info.norm_eps);
+    if (!fla_heads_project(h, b, prefix, s, e))
         return false;
     if (opt->conv) {
-        int64_t tail = opt->width > 1 ? opt->width - 1 : 1;
-        h->q_tail = module_carry(m, "q tail", tail, nk);
-        h->k_tail = module_carry(m, "k tail", tail, s->n_h * nk);
-        h->v_tail = module_carry(m, "v tail", tail, s->n_h * nv);
         if (!bind_query_conv(h, b, prefix, s->n_h, nk, opt->width, e) ||
             !bind_conv(b, &h->k_conv, &h->k_conv_b, prefix, "k_conv1d", s->n_h, nk, opt->width,
                        e) ||
             !bind_conv(b, &h->v_conv, &h->v_conv_b, prefix, "v_conv1d", s->n_h, nv, opt->width, e))
             return false;
     }
-    return bind_output(h, b, prefix, s, opt->gate, e);
+    return fla_heads_bind_output(h, b, prefix, s, opt->gate, e);
 }
 
 void fla_heads_free(fla_heads *h, backend *be) {
@@ -122,7 +135,7 @@ void fla_heads_steps(fla_heads *h, const module *m, fwd *f, mat x, activation qk
     s->v = mat_reshape(v, micro, (int64_t)p->H * p->V);
     if (mat_none(h->b))
         return;
-    mat beta = fwd_linear(f, x, h->b, MAT_NONE);
+    mat beta = fwd_linear_exact(f, x, h->b, MAT_NONE);
     if (mat_none(beta))
         return;
     f->be->op->activate(f->be, beta, ACT_SIGMOID, p->beta_max);

@@ -6,11 +6,39 @@
 
 extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
     family_comba;
+extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
+extern const family family_mamba2, family_bamba, family_granitemoehybrid, family_falcon_h1,
+    family_nemotron_h;
+extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid, family_kimi_linear,
+    family_rwkv4;
 
+// One line each.
+// clang-format off
 const family *const families[] = {
-    &family_delta_net, &family_gated_deltanet, &family_gated_deltaproduct,
-    &family_kda,       &family_comba,          NULL,
+    &family_delta_net,
+    &family_gated_deltanet,
+    &family_gated_deltaproduct,
+    &family_kda,
+    &family_comba,
+    &family_gla,
+    &family_retnet,
+    &family_hgrn2,
+    &family_linear_attn,
+    &family_rwkv7,
+    &family_mamba2,
+    &family_bamba,
+    &family_granitemoehybrid,
+    &family_falcon_h1,
+    &family_nemotron_h,
+    &family_qwen3_next,
+    &family_qwen3_5,
+    &family_olmo_hybrid,
+    &family_kimi_linear,
+    &family_rwkv4,
+
+    NULL,
 };
+// clang-format on
 
 const family *family_find(const char *model_type, const char **nearest) {
     int best = 1 << 20;
@@ -26,4 +54,24 @@ const family *family_find(const char *model_type, const char **nearest) {
             }
         }
     return NULL;
+}
+
+bool family_type(const config *cfg, const char **type, err *e) {
+    if (!config_text_or(cfg, "model_type", NULL, type, e))
+        return false;
+    for (const family *const *f = families; *f && !*type; f++)
+        if ((*f)->claims && (*f)->claims(cfg))
+            *type = (*f)->names[0];
+    return true;
+}
+
+bool family_sizes(const config *cfg, model_info *i, err *e) {
+    int64_t L = 0;
+    if (!config_int(cfg, "hidden_size", 1, 1 << 24, &i->D, e) ||
+        !config_int(cfg, "num_hidden_layers", 1, 4096, &L, e) ||
+        !config_int(cfg, "vocab_size", 1, INT32_MAX, &i->n_vocab, e) ||
+        !config_int_or(cfg, "max_position_embeddings", 0, INT64_MAX / 2, 0, &i->train_length, e))
+        return false;
+    i->n_layers = (int)L;
+    return true;
 }

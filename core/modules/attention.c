@@ -3,6 +3,7 @@
 #include "core/forward.h"
 #include "core/mem.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +11,8 @@ typedef struct attention {
     module base;
     attention_spec s;
     mat q, k, v, o; // [heads * d, D], [kv_heads * d, D] x 2, [D, heads * d]
-    mat q_bias, k_bias, v_bias;
+    mat gate;       // [heads * d, D] or none
+    mat q_bias, k_bias, v_bias, o_bias, gate_bias;
     mat q_norm, k_norm; // [1, d]
 } attention;
 
@@ -18,7 +20,8 @@ enum { CARRY_K, CARRY_V };
 
 static void attention_free(module *base, backend *be) {
     attention *a = (attention *)base;
-    mat all[] = {a->q, a->k, a->v, a->o, a->q_bias, a->k_bias, a->v_bias, a->q_norm, a->k_norm};
+    mat all[] = {a->q,      a->k,      a->v,      a->o,      a->q_bias, a->k_bias,
+                 a->v_bias, a->o_bias, a->q_norm, a->k_norm, a->gate,   a->gate_bias};
     for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
         be->op->free(be, all[i]);
     free(a);
@@ -46,29 +49,40 @@ static mat join_past(fwd *f, const attention *a, int which, mat fresh, int64_t p
     return all;
 }
 
-static void head_norms(fwd *f, mat x, mat w, int64_t d, double eps) {
+// Over pieces as long as the weight: heads, or the whole row.
+static void head_norms(fwd *f, mat x, mat w, double eps) {
     if (mat_none(w))
         return;
-    mat rows = mat_reshape(x, x.rows * (x.cols / d), d);
+    mat rows = mat_reshape(x, x.rows * (x.cols / w.cols), w.cols);
     f->be->op->rms_norm(f->be, rows, w, eps, rows);
 }
 
 static void attention_run(module *base, fwd *f, mat x, mat y) {
     attention *a = (attention *)base;
     const backend_ops *op = f->be->op;
-    int64_t d = a->s.head_dim;
+    int64_t d = a->s.head_dim, turned = a->s.turned ? a->s.turned : d;
+    if (a->s.in_scale != 0 && a->s.in_scale != 1) {
+        mat in = fwd_tmp(f, x.rows, x.cols);
+        if (mat_none(in))
+            return;
+        op->copy(f->be, x, in);
+        op->activate(f->be, in, ACT_NONE, a->s.in_scale);
+        x = in;
+    }
     mat q = fwd_linear(f, x, a->q, a->q_bias);
     mat k = fwd_linear(f, x, a->k, a->k_bias);
     mat v = fwd_linear(f, x, a->v, a->v_bias);
     mat o = fwd_tmp(f, x.rows, a->s.heads * d);
     if (mat_none(q) || mat_none(k) || mat_none(v) || mat_none(o))
         return;
-    head_norms(f, q, a->q_norm, d, a->s.norm_eps);
-    head_norms(f, k, a->k_norm, d, a->s.norm_eps);
+    head_norms(f, q, a->q_norm, a->s.norm_eps);
+    head_norms(f, k, a->k_norm, a->s.norm_eps);
     if (a->s.rope_base > 0) {
-        op->rotate(f->be, q, d, f->pos, a->s.rope_base);
-        op->rotate(f->be, k, d, f->pos, a->s.rope_base);
+        op->rotate(f->be, q, d, turned, f->pos, a->s.rope_base);
+        op->rotate(f->be, k, d, turned, f->pos, a->s.rope_base);
     }
+    if (a->s.scale != 0) // the kernel divides by sqrt(d)
+        op->activate(f->be, q, ACT_NONE, a->s.scale * sqrt((double)d));
     int64_t past = f->pos;
     if (a->s.window > 0 && past > a->s.window - 1)
         past = a->s.window - 1;
@@ -76,7 +90,34 @@ static void attention_run(module *base, fwd *f, mat x, mat y) {
     if (mat_none(ks) || mat_none(vs))
         return;
     op->attention(f->be, q, ks, vs, d, past, a->s.window, o);
-    op->linear(f->be, o, a->o, MAT_NONE, y);
+    if (a->s.out_gate) {
+        mat gate = fwd_linear(f, x, a->gate, a->gate_bias);
+        if (mat_none(gate))
+            return;
+        op->multiply(f->be, gate, ACT_SIGMOID, o);
+    }
+    op->linear(f->be, o, a->o, a->o_bias, y);
+}
+
+// Query and gate rows alternate head by head.
+static bool bind_gated_query(attention *a, builder *b, const char *prefix, err *e) {
+    char name[300];
+    int64_t H = a->s.heads, d = a->s.head_dim, D = b->m->info.D;
+    snprintf(name, sizeof name, "%s.q_proj.weight", prefix);
+    if (!build_blocks(b, &a->q, H, 0, d, 2 * d, D, name, e) ||
+        !build_blocks(b, &a->gate, H, d, d, 2 * d, D, name, e))
+        return false;
+    if (!a->s.qkv_bias)
+        return true;
+    snprintf(name, sizeof name, "%s.q_proj.bias", prefix);
+    if (!build_blocks(b, &a->q_bias, H, 0, d, 2 * d, 1, name, e) ||
+        !build_blocks(b, &a->gate_bias, H, d, d, 2 * d, 1, name, e))
+        return false;
+    if (b->be) {
+        a->q_bias = mat_reshape(a->q_bias, 1, H * d);
+        a->gate_bias = mat_reshape(a->gate_bias, 1, H * d);
+    }
+    return true;
 }
 
 static bool bind(attention *a, builder *b, const char *prefix, err *e) {
@@ -86,22 +127,29 @@ static bool bind(attention *a, builder *b, const char *prefix, err *e) {
         const char *name;
         mat *w;
         int64_t rows, cols;
-        bool wanted;
+        bool wanted, offset;
     } part[] = {
-        {"q_proj.weight", &a->q, nq, D, true},
-        {"k_proj.weight", &a->k, nk, D, true},
-        {"v_proj.weight", &a->v, nk, D, true},
-        {"o_proj.weight", &a->o, D, nq, true},
-        {"q_proj.bias", &a->q_bias, 1, nq, s->qkv_bias},
-        {"k_proj.bias", &a->k_bias, 1, nk, s->qkv_bias},
-        {"v_proj.bias", &a->v_bias, 1, nk, s->qkv_bias},
-        {"q_norm.weight", &a->q_norm, 1, s->head_dim, s->qk_norm},
-        {"k_norm.weight", &a->k_norm, 1, s->head_dim, s->qk_norm},
+        {"q_proj.weight", &a->q, nq, D, !s->out_gate, false},
+        {"k_proj.weight", &a->k, nk, D, true, false},
+        {"v_proj.weight", &a->v, nk, D, true, false},
+        {"o_proj.weight", &a->o, D, nq, true, false},
+        {"q_proj.bias", &a->q_bias, 1, nq, s->qkv_bias && !s->out_gate, false},
+        {"k_proj.bias", &a->k_bias, 1, nk, s->qkv_bias, false},
+        {"v_proj.bias", &a->v_bias, 1, nk, s->qkv_bias, false},
+        {"o_proj.bias", &a->o_bias, 1, D, s->o_bias, false},
+        {"q_norm.weight", &a->q_norm, 1, s->norm_whole ? nq : s->head_dim, s->qk_norm,
+         s->norm_offset},
+        {"k_norm.weight", &a->k_norm, 1, s->norm_whole ? nk : s->head_dim, s->qk_norm,
+         s->norm_offset},
     };
+    if (s->out_gate && !bind_gated_query(a, b, prefix, e))
+        return false;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[300];
         snprintf(name, sizeof name, "%s.%s", prefix, part[i].name);
-        if (part[i].wanted && !build_weight(b, part[i].w, part[i].rows, part[i].cols, name, e))
+        bool (*read)(builder *, mat *, int64_t, int64_t, const char *, err *) =
+            part[i].offset ? build_offset : build_weight;
+        if (part[i].wanted && !read(b, part[i].w, part[i].rows, part[i].cols, name, e))
             return false;
     }
     return true;

@@ -11,6 +11,16 @@ typedef struct attention_spec {
     double rope_base; // 0 = no rotation
     bool qkv_bias, qk_norm;
     double norm_eps;
+    // Hybrids of other houses; 0 stands for what FLA does.
+    int64_t turned;  // rotated numbers of a head, from its front; 0 = all
+    double scale;    // of q . k; 0 = head_dim^-1/2
+    double in_scale; // of the input; 0 = 1
+    bool o_bias;
+    // The output times sigmoid(gate) before o_proj; q_proj then holds, head by head, the rows of the
+    // query and as many of the gate.
+    bool out_gate;
+    bool norm_offset; // q_norm and k_norm are stored as differences from 1
+    bool norm_whole;  // they run over all heads at once
 } attention_spec;
 
 // Reads PREFIX.{q,k,v,o}_proj.weight (+ .bias), PREFIX.{q,k}_norm.weight. NULL: *e is filled.

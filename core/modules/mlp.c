@@ -9,39 +9,74 @@
 typedef struct mlp {
     module base;
     activation act;
-    mat gate, up, down;
+    double gate_scale;
+    mat gate, up, down; // [width, D] (gate none: act of up alone), [width, D], [D, width]
+    mat gate_bias, up_bias, down_bias;
 } mlp;
 
 static void mlp_free(module *base, backend *be) {
     mlp *m = (mlp *)base;
-    if (be) {
-        be->op->free(be, m->gate);
-        be->op->free(be, m->up);
-        be->op->free(be, m->down);
-    }
+    mat all[] = {m->gate, m->up, m->down, m->gate_bias, m->up_bias, m->down_bias};
+    for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
+        be->op->free(be, all[i]);
     free(m);
 }
 
 static void mlp_run(module *base, fwd *f, mat x, mat y) {
     mlp *m = (mlp *)base;
-    mat gate = fwd_linear(f, x, m->gate, MAT_NONE);
-    mat up = fwd_linear(f, x, m->up, MAT_NONE);
-    if (mat_none(gate) || mat_none(up))
+    const backend_ops *op = f->be->op;
+    mat up = fwd_linear(f, x, m->up, m->up_bias);
+    if (mat_none(up))
         return;
-    f->be->op->multiply(f->be, gate, m->act, up);
-    f->be->op->linear(f->be, up, m->down, MAT_NONE, y);
+    if (mat_none(m->gate)) {
+        op->activate(f->be, up, m->act, 1);
+    } else {
+        mat gate = fwd_linear(f, x, m->gate, m->gate_bias);
+        if (mat_none(gate))
+            return;
+        op->activate(f->be, gate, ACT_NONE, m->gate_scale);
+        op->multiply(f->be, gate, m->act, up);
+    }
+    op->linear(f->be, up, m->down, m->down_bias, y);
 }
 
-module *mlp_new(builder *b, const char *prefix, int64_t intermediate, activation act, err *e) {
+static bool bind_part(builder *b, const char *prefix, const char *stem, int64_t first, int64_t rows,
+                      int64_t total, int64_t cols, bool bias, mat *w, mat *w_bias, err *e) {
+    char name[300];
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, stem);
+    if (!build_rows(b, w, first, rows, total, cols, name, e))
+        return false;
+    snprintf(name, sizeof name, "%s.%s.bias", prefix, stem);
+    // A bias is one row; of a fused one, only the whole could be read.
+    return !bias || build_weight(b, w_bias, 1, rows, name, e);
+}
+
+module *mlp_make(builder *b, const char *prefix, const mlp_spec *s, err *e) {
     mlp *m = mem_zalloc(1, sizeof *m, "an MLP", e);
     if (!m)
         return NULL;
-    m->base = (module){.kind = "gated MLP", .run = mlp_run, .free = mlp_free};
-    m->act = act;
-    int64_t D = b->m->info.D, rows = 0, cols = 0, width = 0;
-    char gate[300], up[300], down[300];
+    m->base = (module){.kind = s->gate ? "gated MLP" : "MLP", .run = mlp_run, .free = mlp_free};
+    m->act = s->act;
+    m->gate_scale = s->gate_scale != 0 ? s->gate_scale : 1;
+    int64_t D = b->m->info.D, width = s->width;
+    bool fused = s->gate && !s->up, ok;
+    if (fused)
+        ok = bind_part(b, prefix, s->gate, 0, width, 2 * width, D, false, &m->gate, NULL, e) &&
+             bind_part(b, prefix, s->gate, width, width, 2 * width, D, false, &m->up, NULL, e);
+    else
+        ok = (!s->gate || bind_part(b, prefix, s->gate, 0, width, width, D, s->bias, &m->gate,
+                                    &m->gate_bias, e)) &&
+             bind_part(b, prefix, s->up, 0, width, width, D, s->bias, &m->up, &m->up_bias, e);
+    if (ok && bind_part(b, prefix, s->down, 0, D, D, width, s->bias, &m->down, &m->down_bias, e))
+        return &m->base;
+    mlp_free(&m->base, b->be);
+    return NULL;
+}
+
+module *mlp_new(builder *b, const char *prefix, int64_t intermediate, activation act, err *e) {
+    int64_t rows = 0, cols = 0, width = 0;
+    char gate[300], down[300];
     snprintf(gate, sizeof gate, "%s.gate_proj.weight", prefix);
-    snprintf(up, sizeof up, "%s.up_proj.weight", prefix);
     snprintf(down, sizeof down, "%s.down_proj.weight", prefix);
     build_shape(b, down, &rows, &width);
     if (width == 0)
@@ -49,23 +84,16 @@ module *mlp_new(builder *b, const char *prefix, int64_t intermediate, activation
     if (intermediate > 0 && width != intermediate) {
         err_set(e, ERR_INPUT, "%s has %lld columns, but the config says intermediate_size %lld",
                 down, (long long)width, (long long)intermediate);
-        goto fail;
+        return NULL;
     }
     build_shape(b, gate, &rows, &cols);
-    bool fused = rows == 2 * width && !build_has(b, "%s", up);
-    if (fused) {
-        if (!build_rows(b, &m->gate, 0, width, 2 * width, D, gate, e) ||
-            !build_rows(b, &m->up, width, width, 2 * width, D, gate, e))
-            goto fail;
-        build_note(b, e, "older MLP layout: gate_proj holds gate and up rows");
-    } else if (!build_weight(b, &m->gate, width, D, gate, e) ||
-               !build_weight(b, &m->up, width, D, up, e)) {
-        goto fail;
-    }
-    if (!build_weight(b, &m->down, D, width, down, e))
-        goto fail;
-    return &m->base;
-fail:
-    mlp_free(&m->base, b->be);
-    return NULL;
+    bool fused = rows == 2 * width && !build_has(b, "%s.up_proj.weight", prefix);
+    if (fused && !build_note(b, e, "older MLP layout: gate_proj holds gate and up rows"))
+        return NULL;
+    mlp_spec s = {.gate = "gate_proj",
+                  .up = fused ? NULL : "up_proj",
+                  .down = "down_proj",
+                  .width = width,
+                  .act = act};
+    return mlp_make(b, prefix, &s, e);
 }

@@ -41,3 +41,13 @@ void FN(dense_add)(backend *be, mat x, double scale, mat y) {
             b[i] += s * a[i];
     }
 }
+
+void FN(dense_add_rows)(backend *be, mat x, const int32_t *rows, const double *scale, mat y) {
+    (void)be;
+    for (int64_t i = 0; i < x.rows; i++) {
+        const real *a = row_of(x, i);
+        real *b = row_of(y, rows[i]), s = (real)scale[i];
+        for (int64_t j = 0; j < x.cols; j++)
+            b[j] += s * a[j];
+    }
+}

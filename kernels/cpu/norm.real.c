@@ -22,11 +22,11 @@ static real square_sum(const real *x, int64_t n) {
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y) {
     (void)be;
     int64_t n = x.cols;
-    const real *weight = w.p;
 #pragma omp parallel for schedule(static) if (x.rows * n > 1 << 15)
     for (int64_t t = 0; t < x.rows; t++) {
         const real *a = row_of(x, t);
         real *b = row_of(y, t);
+        const real *weight = w.p ? row_of(w, t % w.rows) : NULL;
         real scale = 1 / (real)sqrt((double)(square_sum(a, n) / (real)n) + eps);
         if (weight)
             for (int64_t i = 0; i < n; i++)
@@ -48,10 +48,41 @@ void FN(norm_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double
             real *a = row_of(x, t) + h * head_dim, sum = 0;
             if (kind == HEAD_NORM_L2)
                 sum = (real)sqrt((double)square_sum(a, head_dim) + eps);
+            else if (kind == HEAD_NORM_L2_FLOOR)
+                sum = (real)fmax(sqrt((double)square_sum(a, head_dim)), eps);
             else
                 for (int64_t i = 0; i < head_dim; i++)
                     sum += a[i];
+            if (kind == HEAD_NORM_L1)
+                sum += (real)eps;
             for (int64_t i = 0; i < head_dim; i++)
                 a[i] /= sum;
         }
+}
+
+// Mean and variance in double and in two passes: a residual stream may have a mean far above its
+// spread.
+static void layer_group(const real *a, const real *w, const real *bias, int64_t n, double eps,
+                        real *b) {
+    double mean = 0, var = 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += (double)a[i];
+    mean /= (double)n;
+    for (int64_t i = 0; i < n; i++)
+        var += ((double)a[i] - mean) * ((double)a[i] - mean);
+    double scale = 1 / sqrt(var / (double)n + eps);
+    for (int64_t i = 0; i < n; i++) {
+        double z = ((double)a[i] - mean) * scale;
+        b[i] = (real)(z * (w ? (double)w[i] : 1) + (bias ? (double)bias[i] : 0));
+    }
+}
+
+void FN(norm_layer)(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y) {
+    (void)be;
+    const real *weight = w.p, *shift = bias.p;
+#pragma omp parallel for schedule(static) if (x.rows * x.cols > 1 << 14)
+    for (int64_t t = 0; t < x.rows; t++)
+        for (int64_t i = 0; i < x.cols; i += group)
+            layer_group(row_of(x, t) + i, weight ? weight + i : NULL, shift ? shift + i : NULL,
+                        group, eps, row_of(y, t) + i);
 }

@@ -25,6 +25,18 @@ static void apply(activation act, real scale, const real *x, real *y, int64_t n)
         for (int64_t i = 0; i < n; i++)
             y[i] = scale * (x[i] > 0 ? x[i] + 1 : real_exp(x[i]));
         break;
+    case ACT_TANH:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (real)tanh((double)x[i]);
+        break;
+    case ACT_RELU2:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (x[i] > 0 ? x[i] * x[i] : 0);
+        break;
+    case ACT_ONE_MINUS_EXP:
+        for (int64_t i = 0; i < n; i++)
+            y[i] = scale * (real)-expm1((double)x[i]);
+        break;
     }
 }
 
@@ -60,7 +72,7 @@ void FN(pointwise_scale_heads)(backend *be, mat x, mat s, double c, int64_t head
         for (int64_t h = 0; h < H; h++) {
             const real *a = row_of(x, t) + h / group * head_dim;
             real *b = row_of(y, t) + h * head_dim;
-            real scale = (real)c * row_of(s, s.rows == 1 ? 0 : t)[h];
+            real scale = (real)c * (mat_none(s) ? 1 : row_of(s, s.rows == 1 ? 0 : t)[h]);
             for (int64_t i = 0; i < head_dim; i++)
                 b[i] = scale * a[i];
         }
@@ -78,6 +90,41 @@ void FN(pointwise_log_decay)(backend *be, mat x, mat a_log, mat dt_bias, double 
             real z = a[i] + (dt ? dt[i] : 0);
             a[i] = isnan(lower_bound) ? -rate * real_softplus(z)
                                       : (real)lower_bound * real_sigmoid(rate * z);
+        }
+    }
+}
+
+void FN(pointwise_time_step)(backend *be, mat x, mat bias, double lo, double hi) {
+    (void)be;
+    const real *b = bias.p;
+    for (int64_t t = 0; t < x.rows; t++) {
+        real *a = row_of(x, t);
+        for (int64_t i = 0; i < x.cols; i++) {
+            real dt = real_softplus(a[i] + (b ? b[i] : 0));
+            dt = dt < (real)lo ? (real)lo : dt;
+            a[i] = dt > (real)hi ? (real)hi : dt;
+        }
+    }
+}
+
+// ln(l + (1 - l) sigmoid(x)): from 1 - w while w is near 1, so that a gate that is nearly open keeps
+// the little it lets go; without a bound a gate that is nearly shut keeps its log.
+static double log_forget_one(double l, double x) {
+    double gone = (1 - l) / (1 + exp(x));
+    if (gone < 0.5)
+        return log1p(-gone);
+    return l > 0 ? log(l + (1 - l) / (1 + exp(-x))) : x - log1p(exp(x));
+}
+
+void FN(pointwise_log_forget)(backend *be, mat x, mat least, double divisor, double clamp) {
+    (void)be;
+    const real *l = least.p;
+#pragma omp parallel for schedule(static) if (x.rows * x.cols > 1 << 12)
+    for (int64_t t = 0; t < x.rows; t++) {
+        real *a = row_of(x, t);
+        for (int64_t i = 0; i < x.cols; i++) {
+            double z = log_forget_one(l ? (double)l[i] : 0, (double)a[i]) / divisor;
+            a[i] = (real)(z < clamp ? clamp : z);
         }
     }
 }

@@ -10,7 +10,9 @@
 #include "kernels/norm.h"
 #include "kernels/pointwise.h"
 #include "kernels/recurrence.h"
+#include "kernels/shift.h"
 #include "kernels/states.h"
+#include "kernels/wkv.h"
 
 #include <stdlib.h>
 
@@ -58,6 +60,7 @@ static void cpu_write(backend *be, const double *from, mat to) {
 
 const backend_ops FN(cpu_ops) = {
     .alloc = cpu_alloc,
+    .alloc_exact = cpu_alloc,
     .free = cpu_free,
     .zero = cpu_zero,
     .copy = cpu_copy,
@@ -77,6 +80,16 @@ const backend_ops FN(cpu_ops) = {
     .rotate = FN(attention_rotate),
     .attention = FN(attention_run),
     .losses = FN(loss_tokens),
+    .layer_norm = FN(norm_layer),
+    .token_shift = FN(shift_tokens),
+    .mix = FN(shift_mix),
+    .dot_heads = FN(shift_dot_heads),
+    .divide_heads = FN(shift_divide_heads),
+    .broadcast = FN(shift_broadcast),
+    .log_forget = FN(pointwise_log_forget),
+    .add_rows = FN(dense_add_rows),
+    .time_step = FN(pointwise_time_step),
+    .wkv = FN(wkv_run),
     .state_svals = FN(states_svals),
     .window_spectrum = cpu_window_spectrum,
     .lyapunov = cpu_lyapunov,
