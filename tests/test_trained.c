@@ -274,10 +274,10 @@ static void float32_losses_of_gla_agree_with_fla(void **state) {
     if (absent())
         skip();
     double worst = 0;
-    int64_t n = row_length() - 1;
+    int64_t n = row_length(ROW_F32) - 1;
     for (int d = 0; d < 2; d++) {
         int64_t m;
-        double *loss = read_row("gla", documents[d], PRECISION_F32, n + 1, NULL);
+        double *loss = read_row("gla", d, PRECISION_F32, n + 1, NULL);
         double *fla = reference("gla", "peerloss", documents[d], &m);
         double a = worst_stretch(loss, fla, n);
         printf("measured f32 %-26s %-9s worst stretch: %.1e against FLA bf16 (allowed 3e-3)\n",
