@@ -242,10 +242,10 @@ static void B80_three_perplexities_have_three_names(void **state) {
     run_free(&r);
     size_t n = 0;
     char *csv = files_read(files_path("ppl/loss.csv"), &n);
-    says(csv, "\"small-deltanet, running\"");
     says(csv, "\"small-deltanet, block\"");
     says(csv, "loss (nats/token)");
-    says(csv, "perplexity (1)");
+    says(csv, "figure,series,position (tokens),running and block perplexity "
+              "(1)\nperplexity,small-deltanet,1,");
     free(csv);
     char *json = files_read(files_path("ppl/loss.json"), &n);
     says(json, "\"total_ppl\"");
