@@ -480,7 +480,7 @@ static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, 
         figure_new(FIG_CURVES, id, title,
                    "curves: running (all tokens so far); level pieces: block (one stretch)", e);
     bool ok = f && position_axis(f, SCALE_LOG2, e) &&
-              figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e);
+              figure_axis(&f->y, "running and block perplexity", "1", SCALE_LOG10, e);
     for (size_t i = 0; ok && i < n; i++)
         ok = r[i]->n == 0 || add_ppl_curves(f, r[i], e);
     if (ok && train_marks(f, r, n, e))

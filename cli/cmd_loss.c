@@ -105,12 +105,13 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
     output_print(j->out, "%s on %s: %lld token%s scored in %lld row%s of %lld (%s)\n", r->model,
                  r->document, (long long)r->scored, r->scored == 1 ? "" : "s", (long long)r->rows,
                  r->rows == 1 ? "" : "s", (long long)rows->length, j->how);
-    if (rows->resets || rows->unread)
-        output_print(j->out,
-                     "  state emptied %lld time%s (%lld tokens of context dropped), %lld tokens "
-                     "unread\n",
+    if (rows->resets)
+        output_print(j->out, "  state emptied %lld time%s: %lld tokens of context dropped\n",
                      (long long)rows->resets, rows->resets == 1 ? "" : "s",
-                     (long long)rows->dropped, (long long)rows->unread);
+                     (long long)rows->dropped);
+    if (rows->unread)
+        output_print(j->out, "  %lld token%s behind the last row unread\n", (long long)rows->unread,
+                     rows->unread == 1 ? "" : "s");
     if (rows->d.added[0])
         output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);
     output_print(j->out, "  mean %.4f nats/token, total perplexity %.3f", r->mean, r->total_ppl);

@@ -133,6 +133,10 @@ bool run_program(run *r) {
     // The program must see a broken pipe as it would under a shell.
     sigset_t defaults;
     sigemptyset(&defaults);
+    // And these, which a shell's "&" or nohup leaves ignored, as under a terminal.
+    sigaddset(&defaults, SIGINT);
+    sigaddset(&defaults, SIGHUP);
+    sigaddset(&defaults, SIGTERM);
     if (!r->ignore_sigpipe)
         sigaddset(&defaults, SIGPIPE);
     posix_spawnattr_setsigdefault(&at, &defaults);

@@ -287,16 +287,22 @@ static void B80_figures_keep_loss_running_and_block_perplexity_apart(void **stat
         assert_true(fabs(diff->series[1].y[i] + 0.5) < 1e-12);
         assert_true(diff->series[1].hi[i] - diff->series[1].lo[i] < 1e-12);
     }
-    const char *const names[] = {"a, running", "a, block", "b, running", "b, block"};
+    const char *const names[] = {"a", "a, block", "b", "b, block"};
     assert_int_equal(ppl->n_series, 4);
     for (int k = 0; k < 4; k++)
         assert_string_equal(ppl->series[k].name, names[k]);
+    assert_string_equal(ppl->y.name, "running and block perplexity");
+    assert_non_null(strstr(ppl->subtitle, "curves: running"));
     const series *run = &ppl->series[0], *block = &ppl->series[1];
     assert_true(fabs(run->y[run->n - 1] / a.total_ppl - 1) < 1e-12);
     assert_true(fabs(run->y[0] - exp((a.loss[0] + a.loss[3000] + a.loss[6000]) / 3)) < 1e-12);
-    assert_int_equal(block->n, 9); // a level piece and a gap each
-    for (int i = 0; i < 3; i++)
+    assert_int_equal(block->n, 9); // a level piece and a gap for each
+    for (int i = 0; i < 3; i++) {
         assert_true(block->y[3 * i] == a.stretch[i].block_ppl);
+        assert_true(block->y[3 * i + 1] == a.stretch[i].block_ppl);
+        assert_true(isnan(block->y[3 * i + 2]));
+        assert_true(block->x[3 * i + 1] == (double)a.stretch[i].to);
+    }
     // One training length is marked once.
     for (size_t k = 0; k < 3; k++) {
         assert_int_equal(f.v[k]->n_marks, 1);

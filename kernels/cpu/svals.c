@@ -1,8 +1,8 @@
 #include "kernels/svals.h"
 
+#include "core/backend.h"
 #include "core/mem.h"
 #include "kernels/cpu/svals_lanes.h"
-#include "core/backend.h"
 
 #include <float.h>
 #include <lapacke.h>

@@ -10,8 +10,8 @@
 bool cuda_ok(backend *be, cudaError_t r, const char *what) {
     if (r == cudaSuccess)
         return true;
-    err_set(&be->fail, r == cudaErrorMemoryAllocation ? ERR_NOMEM : ERR_DEVICE, "%s: %s: %s", be->device, what,
-            cudaGetErrorString(r));
+    err_set(&be->fail, r == cudaErrorMemoryAllocation ? ERR_NOMEM : ERR_DEVICE, "%s: %s: %s",
+            be->device, what, cudaGetErrorString(r));
     cudaGetLastError();
     return false;
 }
@@ -47,8 +47,10 @@ void *host_scratch(backend *be, size_t n) {
 static mat allocate(backend *be, int64_t rows, int64_t cols, int esize) {
     size_t n = 0;
     void *p = NULL;
-    if (rows < 0 || cols < 0 || !mem_mul((size_t)rows, (size_t)cols, &n) || !mem_mul(n, (size_t)esize, &n)) {
-        err_set(&be->fail, ERR_NOMEM, "out of memory: %lld x %lld numbers", (long long)rows, (long long)cols);
+    if (rows < 0 || cols < 0 || !mem_mul((size_t)rows, (size_t)cols, &n) ||
+        !mem_mul(n, (size_t)esize, &n)) {
+        err_set(&be->fail, ERR_NOMEM, "out of memory: %lld x %lld numbers", (long long)rows,
+                (long long)cols);
         return mat{};
     }
     if (!cuda_ok(be, cudaMallocAsync(&p, n ? n : 1, of(be)->stream), "weights and activations") ||
@@ -76,7 +78,10 @@ static size_t bytes_of(int64_t n, mat m) {
 
 static void cuda_zero(backend *be, mat m) {
     if (m.rows && m.cols)
-        cuda_ok(be, cudaMemset2DAsync(m.p, bytes_of(m.ld, m), 0, bytes_of(m.cols, m), (size_t)m.rows, of(be)->stream), "clear");
+        cuda_ok(be,
+                cudaMemset2DAsync(m.p, bytes_of(m.ld, m), 0, bytes_of(m.cols, m), (size_t)m.rows,
+                                  of(be)->stream),
+                "clear");
 }
 
 template <class T, class U>
@@ -89,10 +94,18 @@ static void cuda_copy(backend *be, mat from, mat to) {
     if (from.rows == 0 || from.cols == 0)
         return;
     if (from.esize == to.esize) {
-        cuda_ok(be, cudaMemcpy2DAsync(to.p, bytes_of(to.ld, to), from.p, bytes_of(from.ld, from), bytes_of(from.cols, from), (size_t)from.rows, cudaMemcpyDeviceToDevice, of(be)->stream), "copy");
+        cuda_ok(be,
+                cudaMemcpy2DAsync(to.p, bytes_of(to.ld, to), from.p, bytes_of(from.ld, from),
+                                  bytes_of(from.cols, from), (size_t)from.rows,
+                                  cudaMemcpyDeviceToDevice, of(be)->stream),
+                "copy");
         return;
     }
-    ON_TYPE(from, T, ON_TYPE(to, U, convert<T, U><<<blocks_for(from.rows * from.cols, 256), 256, 0, of(be)->stream>>>(as<T>(from), from.rows, from.cols, as<U>(to))));
+    ON_TYPE(from, T,
+            ON_TYPE(to, U,
+                    convert<T, U>
+                    <<<blocks_for(from.rows * from.cols, 256), 256, 0, of(be)->stream>>>(
+                        as<T>(from), from.rows, from.cols, as<U>(to))));
     launched(be, "convert");
 }
 
@@ -106,11 +119,17 @@ static float bf16_to_float(uint16_t x) {
 static void cuda_read(backend *be, mat from, double *to) {
     int64_t n = from.rows * from.cols;
     void *host = n ? host_scratch(be, bytes_of(n, from)) : NULL;
-    if (!host || !cuda_ok(be, cudaMemcpy2DAsync(host, bytes_of(from.cols, from), from.p, bytes_of(from.ld, from), bytes_of(from.cols, from), (size_t)from.rows, cudaMemcpyDeviceToHost, of(be)->stream), "read") ||
+    if (!host ||
+        !cuda_ok(be,
+                 cudaMemcpy2DAsync(host, bytes_of(from.cols, from), from.p, bytes_of(from.ld, from),
+                                   bytes_of(from.cols, from), (size_t)from.rows,
+                                   cudaMemcpyDeviceToHost, of(be)->stream),
+                 "read") ||
         !cuda_ok(be, cudaStreamSynchronize(of(be)->stream), "read"))
         return;
     for (int64_t i = 0; i < n; i++)
-        to[i] = from.esize == 4 ? (double)((float *)host)[i] : (double)bf16_to_float(((uint16_t *)host)[i]);
+        to[i] = from.esize == 4 ? (double)((float *)host)[i]
+                                : (double)bf16_to_float(((uint16_t *)host)[i]);
 }
 
 // Rounds to nearest, ties to even; NaN stays NaN.
@@ -132,7 +151,11 @@ static void cuda_write(backend *be, const double *from, mat to) {
             ((float *)host)[i] = (float)from[i];
         else
             ((uint16_t *)host)[i] = float_to_bf16((float)from[i]);
-    cuda_ok(be, cudaMemcpy2DAsync(to.p, bytes_of(to.ld, to), host, bytes_of(to.cols, to), bytes_of(to.cols, to), (size_t)to.rows, cudaMemcpyHostToDevice, of(be)->stream), "write");
+    cuda_ok(be,
+            cudaMemcpy2DAsync(to.p, bytes_of(to.ld, to), host, bytes_of(to.cols, to),
+                              bytes_of(to.cols, to), (size_t)to.rows, cudaMemcpyHostToDevice,
+                              of(be)->stream),
+            "write");
 }
 
 static void cuda_close(backend *be) {
@@ -200,16 +223,19 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     int n = 0;
     cudaError_t r = cudaGetDeviceCount(&n);
     if (r != cudaSuccess || n == 0) {
-        err_set(e, ERR_DEVICE, "no CUDA device: %s", r == cudaSuccess ? "none found" : cudaGetErrorString(r));
+        err_set(e, ERR_DEVICE, "no CUDA device: %s",
+                r == cudaSuccess ? "none found" : cudaGetErrorString(r));
         return NULL;
     }
     if (device >= n) {
-        err_set(e, ERR_DEVICE, "no device cuda:%d: this machine has %d (cuda:0%s)", device, n, n > 1 ? " ..." : "");
+        err_set(e, ERR_DEVICE, "no device cuda:%d: this machine has %d (cuda:0%s)", device, n,
+                n > 1 ? " ..." : "");
         return NULL;
     }
     cudaDeviceProp prop;
     if (cudaGetDeviceProperties(&prop, device) != cudaSuccess || prop.major < 8) {
-        err_set(e, ERR_DEVICE, "cuda:%d (%s) has compute capability %d.%d, 8.0 or newer is needed", device, prop.name, prop.major, prop.minor);
+        err_set(e, ERR_DEVICE, "cuda:%d (%s) has compute capability %d.%d, 8.0 or newer is needed",
+                device, prop.name, prop.major, prop.minor);
         return NULL;
     }
     // A host backend underneath: analyses of host arrays use its threads and single-threaded BLAS.
@@ -230,8 +256,10 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     c->base.exact_esize = 4;
     c->base.threads = host_threads;
     backend *be = &c->base;
-    if (!cuda_ok(be, cudaSetDevice(device), "open") || !cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
-        cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS || cublasSetStream(c->blas, c->stream) != CUBLAS_STATUS_SUCCESS) {
+    if (!cuda_ok(be, cudaSetDevice(device), "open") ||
+        !cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
+        cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS ||
+        cublasSetStream(c->blas, c->stream) != CUBLAS_STATUS_SUCCESS) {
         if (be->fail.code == ERR_NONE)
             err_set(e, ERR_DEVICE, "cuda:%d: cuBLAS does not start", device);
         else
@@ -244,6 +272,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     uint64_t keep = UINT64_MAX;
     if (cudaDeviceGetDefaultMemPool(&pool, device) == cudaSuccess)
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
-    cublasSetMathMode(c->blas, p == PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+    cublasSetMathMode(c->blas,
+                      p == PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
     return be;
 }

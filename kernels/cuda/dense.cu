@@ -10,9 +10,14 @@ __global__ void embed_rows(view<T> table, const int32_t *ids, int64_t rows, int6
 
 void cuda_embed(backend *be, mat table, const int32_t *ids, mat y) {
     int32_t *d = (int32_t *)device_scratch(be, (size_t)y.rows * sizeof *ids);
-    if (!d || !cuda_ok(be, cudaMemcpyAsync(d, ids, (size_t)y.rows * sizeof *ids, cudaMemcpyHostToDevice, of(be)->stream), "copy token ids"))
+    if (!d || !cuda_ok(be,
+                       cudaMemcpyAsync(d, ids, (size_t)y.rows * sizeof *ids, cudaMemcpyHostToDevice,
+                                       of(be)->stream),
+                       "copy token ids"))
         return;
-    ON_TYPE(y, T, embed_rows<T><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(as<T>(table), d, y.rows, y.cols, as<T>(y)));
+    ON_TYPE(y, T,
+            embed_rows<T><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
+                as<T>(table), d, y.rows, y.cols, as<T>(y)));
     launched(be, "embed");
 }
 
@@ -33,18 +38,24 @@ void cuda_linear(backend *be, mat x, mat w, mat bias, mat y) {
     if (x.rows == 0)
         return;
     const float one = 1, zero = 0;
-    cublasComputeType_t compute = be->prec == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasStatus_t r = cublasGemmEx(of(be)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)w.rows, (int)x.rows, (int)w.cols, &one,
-                                    w.p, type_of(w), (int)w.ld, x.p, type_of(x), (int)x.ld, &zero, y.p, type_of(y), (int)y.ld,
-                                    compute, CUBLAS_GEMM_DEFAULT);
+    cublasComputeType_t compute =
+        be->prec == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasStatus_t r =
+        cublasGemmEx(of(be)->blas, CUBLAS_OP_T, CUBLAS_OP_N, (int)w.rows, (int)x.rows, (int)w.cols,
+                     &one, w.p, type_of(w), (int)w.ld, x.p, type_of(x), (int)x.ld, &zero, y.p,
+                     type_of(y), (int)y.ld, compute, CUBLAS_GEMM_DEFAULT);
     if (r != CUBLAS_STATUS_SUCCESS) {
-        err_set(&be->fail, ERR_DEVICE, "matrix product of %lld x %lld and %lld x %lld: cuBLAS status %d",
+        err_set(&be->fail, ERR_DEVICE,
+                "matrix product of %lld x %lld and %lld x %lld: cuBLAS status %d",
                 (long long)x.rows, (long long)x.cols, (long long)w.rows, (long long)w.cols, (int)r);
         return;
     }
     if (mat_none(bias))
         return;
-    ON_TYPE(y, T, ON_TYPE(bias, U, add_bias<T, U><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(as<U>(bias), y.rows, y.cols, as<T>(y))));
+    ON_TYPE(y, T,
+            ON_TYPE(bias, U,
+                    add_bias<T, U><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
+                        as<U>(bias), y.rows, y.cols, as<T>(y))));
     launched(be, "bias");
 }
 
@@ -57,7 +68,9 @@ __global__ void add_scaled(view<T> x, float scale, int64_t rows, int64_t cols, v
 }
 
 void cuda_add(backend *be, mat x, double scale, mat y) {
-    ON_TYPE(y, T, add_scaled<T><<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(as<T>(x), (float)scale, x.rows, x.cols, as<T>(y)));
+    ON_TYPE(y, T,
+            add_scaled<T><<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(
+                as<T>(x), (float)scale, x.rows, x.cols, as<T>(y)));
     launched(be, "add");
 }
 
@@ -82,8 +95,11 @@ void cuda_add_rows(backend *be, mat x, const int32_t *rows, const double *scale,
         return;
     for (int64_t i = 0; i < x.rows; i++)
         host[i] = row_scale{rows[i], (float)scale[i]};
-    if (!cuda_ok(be, cudaMemcpyAsync(d, host, n, cudaMemcpyHostToDevice, of(be)->stream), "copy row numbers"))
+    if (!cuda_ok(be, cudaMemcpyAsync(d, host, n, cudaMemcpyHostToDevice, of(be)->stream),
+                 "copy row numbers"))
         return;
-    ON_TYPE(y, T, add_to_rows<T><<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(as<T>(x), d, x.rows, x.cols, as<T>(y)));
+    ON_TYPE(y, T,
+            add_to_rows<T><<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(
+                as<T>(x), d, x.rows, x.cols, as<T>(y)));
     launched(be, "add rows");
 }

@@ -14,7 +14,8 @@ __global__ void begin(running *r, int64_t n) {
     r[i] = running{-INFINITY, 0, NAN, 0};
 }
 
-__global__ void fold(const float *logits, int64_t n, int first, const int32_t *targets, running *r) {
+__global__ void fold(const float *logits, int64_t n, int first, const int32_t *targets,
+                     running *r) {
     __shared__ float high[THREADS / 32];
     __shared__ int where[THREADS / 32];
     __shared__ double part[THREADS / 32];
@@ -63,15 +64,20 @@ __global__ void fold(const float *logits, int64_t n, int first, const int32_t *t
     for (int w = 0; w < THREADS / 32; w++)
         sum += part[w];
     int target = targets[blockIdx.x] - first;
-    r[blockIdx.x] = running{from, sum, target >= 0 && target < n && targets[blockIdx.x] >= 0 ? (double)row[target] : now.at, higher ? first + best : now.best};
+    r[blockIdx.x] = running{
+        from, sum,
+        target >= 0 && target < n && targets[blockIdx.x] >= 0 ? (double)row[target] : now.at,
+        higher ? first + best : now.best};
 }
 
-void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss, int32_t *best) {
+void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss,
+                 int32_t *best) {
     int64_t n = x.rows;
     if (n == 0)
         return;
     int64_t rows = n < ROWS ? n : ROWS, words = head.rows < WORDS ? head.rows : WORDS;
-    size_t bytes = (size_t)rows * (size_t)words * sizeof(float) + (size_t)n * (sizeof(running) + sizeof(int32_t));
+    size_t bytes = (size_t)rows * (size_t)words * sizeof(float) +
+                   (size_t)n * (sizeof(running) + sizeof(int32_t));
     char *d = (char *)device_scratch(be, bytes);
     running *host = (running *)host_scratch(be, (size_t)n * sizeof *host);
     if (!d || !host)
@@ -80,16 +86,22 @@ void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *l
     float *logits = (float *)(r + n);
     int32_t *want = (int32_t *)(logits + rows * words);
     cudaStream_t stream = of(be)->stream;
-    cuda_ok(be, cudaMemcpyAsync(want, targets, (size_t)n * sizeof *want, cudaMemcpyHostToDevice, stream), "copy targets");
+    cuda_ok(
+        be,
+        cudaMemcpyAsync(want, targets, (size_t)n * sizeof *want, cudaMemcpyHostToDevice, stream),
+        "copy targets");
     begin<<<blocks_for(n, 256), 256, 0, stream>>>(r, n);
     for (int64_t t = 0; t < n; t += rows)
         for (int64_t j = 0; j < head.rows; j += words) {
-            int64_t m = n - t < rows ? n - t : rows, w = head.rows - j < words ? head.rows - j : words;
-            cuda_linear(be, mat_rows(x, t, m), mat_rows(head, j, w), MAT_NONE, mat{logits, m, w, w, sizeof(float)});
+            int64_t m = n - t < rows ? n - t : rows,
+                    w = head.rows - j < words ? head.rows - j : words;
+            cuda_linear(be, mat_rows(x, t, m), mat_rows(head, j, w), MAT_NONE,
+                        mat{logits, m, w, w, sizeof(float)});
             fold<<<(unsigned)m, THREADS, 0, stream>>>(logits, w, (int)j, want + t, r + t);
         }
     launched(be, "losses");
-    cuda_ok(be, cudaMemcpyAsync(host, r, (size_t)n * sizeof *host, cudaMemcpyDeviceToHost, stream), "copy losses");
+    cuda_ok(be, cudaMemcpyAsync(host, r, (size_t)n * sizeof *host, cudaMemcpyDeviceToHost, stream),
+            "copy losses");
     if (!cuda_ok(be, cudaStreamSynchronize(stream), "losses"))
         return;
     for (int64_t t = 0; t < n; t++) {

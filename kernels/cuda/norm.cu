@@ -5,7 +5,8 @@
 enum { WARPS = 8 };
 
 template <class T, class U>
-__global__ void rms_rows(view<T> x, view<U> w, int64_t groups, float eps, int64_t rows, int64_t cols, view<T> y) {
+__global__ void rms_rows(view<T> x, view<U> w, int64_t groups, float eps, int64_t rows,
+                         int64_t cols, view<T> y) {
     int64_t t = blockIdx.x * (int64_t)WARPS + threadIdx.y;
     if (t >= rows)
         return;
@@ -27,12 +28,17 @@ void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y) {
         return;
     dim3 threads(32, WARPS);
     mat weight = mat_none(w) ? x : w; // only for its type
-    ON_TYPE(x, T, ON_TYPE(weight, U, rms_rows<T, U><<<blocks_for(x.rows, WARPS), threads, 0, of(be)->stream>>>(as<T>(x), as<U>(w), mat_none(w) ? 1 : w.rows, (float)eps, x.rows, x.cols, as<T>(y))));
+    ON_TYPE(x, T,
+            ON_TYPE(weight, U,
+                    rms_rows<T, U><<<blocks_for(x.rows, WARPS), threads, 0, of(be)->stream>>>(
+                        as<T>(x), as<U>(w), mat_none(w) ? 1 : w.rows, (float)eps, x.rows, x.cols,
+                        as<T>(y))));
     launched(be, "rms norm");
 }
 
 template <class T>
-__global__ void norm_heads(view<T> x, int64_t head_dim, int64_t heads, int64_t n, head_norm kind, float eps) {
+__global__ void norm_heads(view<T> x, int64_t head_dim, int64_t heads, int64_t n, head_norm kind,
+                           float eps) {
     int64_t j = blockIdx.x * (int64_t)WARPS + threadIdx.y;
     if (j >= n)
         return;
@@ -43,7 +49,9 @@ __global__ void norm_heads(view<T> x, int64_t head_dim, int64_t heads, int64_t n
         sum += kind == HEAD_NORM_L1 ? v : v * v;
     }
     sum = warp_sum(sum);
-    float by = kind == HEAD_NORM_L2 ? sqrtf(sum + eps) : kind == HEAD_NORM_L1 ? sum + eps : fmaxf(sqrtf(sum), eps);
+    float by = kind == HEAD_NORM_L2   ? sqrtf(sum + eps)
+               : kind == HEAD_NORM_L1 ? sum + eps
+                                      : fmaxf(sqrtf(sum), eps);
     for (int64_t i = threadIdx.x; i < head_dim; i += 32)
         put(&a[i], get(a[i]) / by);
 }
@@ -53,12 +61,15 @@ void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, 
         return;
     int64_t heads = x.cols / head_dim, n = x.rows * heads;
     dim3 threads(32, WARPS);
-    ON_TYPE(x, T, norm_heads<T><<<blocks_for(n, WARPS), threads, 0, of(be)->stream>>>(as<T>(x), head_dim, heads, n, kind, (float)eps));
+    ON_TYPE(x, T,
+            norm_heads<T><<<blocks_for(n, WARPS), threads, 0, of(be)->stream>>>(
+                as<T>(x), head_dim, heads, n, kind, (float)eps));
     launched(be, "head norm");
 }
 
 template <class T, class U>
-__global__ void layer_groups(view<T> x, view<U> w, view<U> bias, int64_t group, int64_t groups, int64_t n, double eps, view<T> y) {
+__global__ void layer_groups(view<T> x, view<U> w, view<U> bias, int64_t group, int64_t groups,
+                             int64_t n, double eps, view<T> y) {
     int64_t j = blockIdx.x * (int64_t)WARPS + threadIdx.y;
     if (j >= n)
         return;
@@ -84,6 +95,9 @@ void cuda_layer_norm(backend *be, mat x, mat w, mat bias, int64_t group, double 
     int64_t groups = x.cols / group, n = x.rows * groups;
     dim3 threads(32, WARPS);
     mat weight = mat_none(w) ? mat_none(bias) ? x : bias : w;
-    ON_TYPE(x, T, ON_TYPE(weight, U, layer_groups<T, U><<<blocks_for(n, WARPS), threads, 0, of(be)->stream>>>(as<T>(x), as<U>(w), as<U>(bias), group, groups, n, eps, as<T>(y))));
+    ON_TYPE(x, T,
+            ON_TYPE(weight, U,
+                    layer_groups<T, U><<<blocks_for(n, WARPS), threads, 0, of(be)->stream>>>(
+                        as<T>(x), as<U>(w), as<U>(bias), group, groups, n, eps, as<T>(y))));
     launched(be, "layer norm");
 }

@@ -34,12 +34,14 @@ void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation a
 // recurrence.cu
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o);
 // attention.cu
-void cuda_rotate(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position, double base);
-void cuda_attention(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query, int64_t window, mat o);
+void cuda_rotate(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
+                 double base);
+void cuda_attention(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
+                    int64_t window, mat o);
 // loss.cu
 void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss, int32_t *best);
 // states.cu
-bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads, const int64_t *at,
-                      int64_t n, double *sv, double *fro, err *e);
+bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads,
+                      const int64_t *at, int64_t n, double *sv, double *fro, err *e);
 
 #endif

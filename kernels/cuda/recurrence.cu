@@ -8,7 +8,13 @@
 // in shared memory for TOKENS tokens at a time.
 #include "kernels/cuda/ops.h"
 
-enum { LANES = 8, WARP_COLUMNS = 32 / LANES, WARPS = 4, COLUMNS = WARPS * WARP_COLUMNS, STAGE = 16 };
+enum {
+    LANES = 8,
+    WARP_COLUMNS = 32 / LANES,
+    WARPS = 4,
+    COLUMNS = WARPS * WARP_COLUMNS,
+    STAGE = 16
+};
 
 struct recurrence_view {
     int H, Hk, K, V, n_h;
@@ -27,7 +33,8 @@ __device__ static float lane_sum(float x) {
 
 // Copies `count` rows of `width` numbers into shared memory as floats.
 template <class T>
-__device__ static void stage(float *to, view<T> from, int64_t row, int count, int64_t column, int width, int space) {
+__device__ static void stage(float *to, view<T> from, int64_t row, int count, int64_t column,
+                             int width, int space) {
     for (int i = threadIdx.x; i < count * space; i += blockDim.x) {
         int r = i / space, c = i % space;
         to[i] = c < width ? get(from.row(row + r)[column + c]) : 0.0f;
@@ -36,15 +43,16 @@ __device__ static void stage(float *to, view<T> from, int64_t row, int count, in
 
 template <class T, int ROWS>
 __global__ void __launch_bounds__(32 * WARPS)
-    run_steps(recurrence_view s, view<T> q, view<T> k, view<T> v, view<float> beta, view<float> decay, view<T> a, view<T> b,
-              view<float> state, view<T> o, int tokens) {
+    run_steps(recurrence_view s, view<T> q, view<T> k, view<T> v, view<float> beta,
+              view<float> decay, view<T> a, view<T> b, view<float> state, view<T> o, int tokens) {
     extern __shared__ float shared[];
     const int h = blockIdx.x, hk = h / (s.H / s.Hk), v0 = blockIdx.y * COLUMNS;
     const int lane = threadIdx.x % LANES, mine = threadIdx.x / LANES; // column inside the block
     const int K = s.K, column = v0 + mine;
     const int micro = tokens * s.n_h, wide = s.decay == DECAY_CHANNEL ? K : 1;
     float *sk = shared, *sq = sk + micro * K, *sv = sq + tokens * K, *sbeta = sv + micro * COLUMNS,
-          *sw = sbeta + micro, *sa = sw + tokens * wide, *sb = sa + (s.erase == ERASE_PAIR ? tokens * K : 0);
+          *sw = sbeta + micro, *sa = sw + tokens * wide,
+          *sb = sa + (s.erase == ERASE_PAIR ? tokens * K : 0);
     float S[ROWS];
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
@@ -138,20 +146,27 @@ static size_t stage_bytes(const head_shape *p, int tokens) {
     return (size_t)n * sizeof(float);
 }
 
-template <class T, int ROWS>
-static void launch(backend *be, const steps *s, mat state, mat o) {
+template <class T, int ROWS> static void launch(backend *be, const steps *s, mat state, mat o) {
     const head_shape *p = &s->s;
-    recurrence_view r = {p->H, p->Hk, p->K, p->V, p->n_h, (int)p->decay, (int)p->erase, (float)p->scale, s->T, !mat_none(s->beta)};
+    recurrence_view r = {p->H,          p->Hk,
+                         p->K,          p->V,
+                         p->n_h,        (int)p->decay,
+                         (int)p->erase, (float)p->scale,
+                         s->T,          !mat_none(s->beta)};
     int tokens = STAGE / p->n_h > 0 ? STAGE / p->n_h : 1;
     const size_t most = 200 << 10;
     while (tokens > 1 && stage_bytes(p, tokens) > most)
         tokens /= 2;
     size_t bytes = stage_bytes(p, tokens);
-    if (!cuda_ok(be, cudaFuncSetAttribute(run_steps<T, ROWS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), "shared memory of the recurrence"))
+    if (!cuda_ok(be,
+                 cudaFuncSetAttribute(run_steps<T, ROWS>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+                 "shared memory of the recurrence"))
         return;
     dim3 grid((unsigned)p->H, (unsigned)((p->V + COLUMNS - 1) / COLUMNS));
     run_steps<T, ROWS><<<grid, 32 * WARPS, bytes, of(be)->stream>>>(
-        r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<float>(s->beta), as<float>(s->decay), as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
+        r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<float>(s->beta), as<float>(s->decay),
+        as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
     launched(be, "recurrence");
 }
 

@@ -4,8 +4,9 @@
 
 #include <stdlib.h>
 
-extern "C" bool states_svals_f32(backend *be, const steps *s, mat state, const int *heads, int n_heads, const int64_t *at,
-                                 int64_t n, double *sv, double *fro, err *e);
+extern "C" bool states_svals_f32(backend *be, const steps *s, mat state, const int *heads,
+                                 int n_heads, const int64_t *at, int64_t n, double *sv, double *fro,
+                                 err *e);
 
 // A host copy of a device mat as floats; p NULL when there is none.
 static bool fetch(backend *be, mat m, mat *out, err *e) {
@@ -27,13 +28,14 @@ static bool fetch(backend *be, mat m, mat *out, err *e) {
     return out->p != NULL && backend_check(be, e);
 }
 
-bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads, const int64_t *at, int64_t n,
-                      double *sv, double *fro, err *e) {
+bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads,
+                      const int64_t *at, int64_t n, double *sv, double *fro, err *e) {
     steps h = *s;
     mat S = {};
     h.q = mat{};
-    bool ok = fetch(be, s->k, &h.k, e) && fetch(be, s->v, &h.v, e) && fetch(be, s->beta, &h.beta, e) &&
-              fetch(be, s->decay, &h.decay, e) && fetch(be, s->a, &h.a, e) && fetch(be, s->b, &h.b, e) && fetch(be, state, &S, e) &&
+    bool ok = fetch(be, s->k, &h.k, e) && fetch(be, s->v, &h.v, e) &&
+              fetch(be, s->beta, &h.beta, e) && fetch(be, s->decay, &h.decay, e) &&
+              fetch(be, s->a, &h.a, e) && fetch(be, s->b, &h.b, e) && fetch(be, state, &S, e) &&
               states_svals_f32(be, &h, S, heads, n_heads, at, n, sv, fro, e);
     mat all[] = {h.k, h.v, h.beta, h.decay, h.a, h.b, S};
     // Only what fetch has made: an absent mat is NULL.

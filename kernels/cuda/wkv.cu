@@ -2,7 +2,8 @@
 #include "kernels/cuda/ops.h"
 
 template <class T, class S>
-__global__ void wkv(view<T> k, view<T> v, view<float> u, view<float> w, view<S> state, int64_t rows, int64_t cols, view<T> o) {
+__global__ void wkv(view<T> k, view<T> v, view<float> u, view<float> w, view<S> state, int64_t rows,
+                    int64_t cols, view<T> o) {
     GRID_LOOP(c, cols) {
         float n = get(state.row(0)[c]), d = get(state.row(1)[c]), high = get(state.row(2)[c]);
         if (d == 0) // no past yet: zeros stand for nothing at all
@@ -26,6 +27,10 @@ __global__ void wkv(view<T> k, view<T> v, view<float> u, view<float> w, view<S> 
 }
 
 void cuda_wkv(backend *be, mat k, mat v, mat u, mat w, mat state, mat o) {
-    ON_TYPE(k, T, ON_TYPE(state, S, wkv<T, S><<<blocks_for(k.cols, 64), 64, 0, of(be)->stream>>>(as<T>(k), as<T>(v), as<float>(u), as<float>(w), as<S>(state), k.rows, k.cols, as<T>(o))));
+    ON_TYPE(k, T,
+            ON_TYPE(state, S,
+                    wkv<T, S><<<blocks_for(k.cols, 64), 64, 0, of(be)->stream>>>(
+                        as<T>(k), as<T>(v), as<float>(u), as<float>(w), as<S>(state), k.rows,
+                        k.cols, as<T>(o))));
     launched(be, "RWKV-4 average");
 }
