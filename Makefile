@@ -37,7 +37,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all cuda demo test check help clean setup run-demo run-test tests format format-check
+.PHONY: all cuda demo test test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 all: deltop
@@ -128,15 +128,24 @@ test: ## set up, build and run the test suite
 run-test: deltop tests
 	@scripts/test.sh $(BUILD) $(TESTS)
 
-check: format-check ## formatting, tests, and the tests under address and undefined sanitizers
+test-trained: deltop $(BUILD)/tests/test_trained ## the trained models over all 32768 tokens of the reference (minutes)
+	@DELTOP_TRAINED_LENGTH=32768 scripts/test.sh $(BUILD) $(BUILD)/tests/test_trained
+
+check: format-check fault-coverage ## formatting, tests, and the tests under address and undefined sanitizers
 	@$(MAKE) --no-print-directory run-test
 	@$(MAKE) --no-print-directory run-asan
+
+# Fails when a row of the fault list has no test that names it.
+fault-coverage:
+	@mkdir -p $(BUILD)
+	@scripts/fault_coverage.sh >$(BUILD)/fault-coverage.txt || { cat $(BUILD)/fault-coverage.txt; exit 1; }
 
 run-asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan SAN=address,undefined CFLAGS='-O1 -g' \
 	    run-asan-tests
 run-asan-tests: $(BUILD)/deltop tests
-	@DELTOP=$(BUILD)/deltop scripts/test.sh $(BUILD) $(TESTS)
+	@DELTOP=$(BUILD)/deltop DELTOP_TRAINED_LENGTH=$${DELTOP_TRAINED_LENGTH:-512} \
+	    scripts/test.sh $(BUILD) $(TESTS)
 
 format: ## clang-format -i on all sources
 	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu')

@@ -206,15 +206,15 @@ static bool add_json(job *j, size_t model, size_t document, const erank_result *
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_heading(const job *j, const erank_result *r, const rows *rows) {
-    char every[48] = "every";
+    char every[48] = "";
     if (r->every > 1)
-        snprintf(every, sizeof every, "every %lldth", (long long)r->every);
-    output_print(j->out, "%s on %s: states of %d layer%s x %d head%s, %d x %d, %s %s %s\n",
+        snprintf(every, sizeof every, "%lld ", (long long)r->every);
+    output_print(j->out, "%s on %s: states of %d layer%s x %d head%s, %d x %d, %s every %s%s%s\n",
                  r->model, r->document, r->n_layers, r->n_layers == 1 ? "" : "s", r->n_heads,
                  r->n_heads == 1 ? "" : "s", r->K, r->V, r->before ? "before" : "after", every,
-                 r->micro ? "micro-step" : "token");
-    output_print(j->out, "  %lld row%s of %lld tokens (%s)\n", (long long)r->rows,
-                 r->rows == 1 ? "" : "s", (long long)r->length, j->how);
+                 r->micro ? "micro-step" : "token", r->every > 1 ? "s" : "");
+    output_print(j->out, "  %lld row%s of %lld token%s (%s)\n", (long long)r->rows,
+                 r->rows == 1 ? "" : "s", (long long)r->length, r->length == 1 ? "" : "s", j->how);
     if (rows->d.added[0])
         output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);
     if (r->n_left_out) {

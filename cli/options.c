@@ -18,7 +18,7 @@ static const option_spec shared[N_SHARED] = {
     {"precision", OPT_CHOICE, offsetof(options, precision), .choices = "f32|tf32|bf16|f64",
      .help = "number format of the computation (default f32 on the CPU)"},
     {"length", OPT_INT, offsetof(options, length), .lo = 1, .hi = MOST_TOKENS,
-     .help = "tokens of a row (default the whole document)"},
+     .help = "tokens of a row, such as 4096 or 4k (default the whole document)"},
     {"rows", OPT_INT, offsetof(options, rows), .lo = 0, .hi = 1e9,
      .help = "consecutive stretches of --length tokens, each from a zero state; 0 = all whole ones "
              "(default 1)"},
