@@ -2,6 +2,7 @@
 // ids of the package `rwkv` and of the SentencePiece library; what lies in a folder; BOS rules.
 #include "core/mem.h"
 #include "tests/files.h"
+#include "tests/run.h"
 #include "tests/tok_support.h"
 
 #include <stdio.h>
@@ -423,6 +424,30 @@ static void llama_classes_follow_the_switch_also_with_tokenizer_json(void **stat
     }
 }
 
+static void expect_run(const char *const *argv, const char *input, const char *out) {
+    run r = {.argv = argv, .input = input, .n_input = input ? strlen(input) : 0};
+    if (!run_program(&r))
+        fail_msg("%s: cannot be started (make deltop, or set DELTOP)", run_program_path());
+    if (r.code != 0 || strcmp(r.out, out) != 0)
+        fail_msg("code %d, \"%s\" instead of \"%s\"; %s", r.code, r.out, out, r.err);
+    run_free(&r);
+}
+
+static void the_tokens_command_takes_folders_and_files_of_every_kind(void **state) {
+    (void)state;
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+    const char *text = "In the beginning hello\n", *world = "1136 22590 59220 33 34550 11\n";
+    expect_run(WORDS("tokens", CASES "rwkv_world", "-"), text, world);
+    expect_run(WORDS("tokens", CASES "rwkv_world/rwkv_vocab_cut.txt", "-"), text, world);
+    expect_run(WORDS("tokens", CASES "rwkv_world", "--decode", "-"), world, text);
+    if (no_library())
+        return;
+    expect_run(WORDS("tokens", CASES "sentencepiece", "-"), "as", "429\n");
+    expect_run(WORDS("tokens", CASES "sentencepiece/tokenizer.model", "--add-bos", "-"), "as",
+               "1 429\n");
+#undef WORDS
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_with_only_the_world_vocabulary_works_B73),
@@ -437,6 +462,7 @@ int main(void) {
         cmocka_unit_test(tokenizer_json_comes_first_then_world_then_sentencepiece),
         cmocka_unit_test(unknown_tokenizer_classes_are_named_with_what_to_do),
         cmocka_unit_test(the_config_beside_says_what_is_added_B74),
+        cmocka_unit_test(the_tokens_command_takes_folders_and_files_of_every_kind),
         cmocka_unit_test(llama_classes_follow_the_switch_also_with_tokenizer_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
