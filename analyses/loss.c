@@ -402,7 +402,8 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
         }
     }
     char name[256];
-    if (!figure_series(f, r->model, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
+    snprintf(name, sizeof name, "%s, running", r->model);
+    if (!figure_series(f, name, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
         goto done;
     for (int64_t i = 0; i < r->n_stretches; i++) {
         const loss_stretch *s = &r->stretch[i];

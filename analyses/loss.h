@@ -72,7 +72,7 @@ void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
 // Per document: loss against position, with several models also the paired difference to the first
 // one (same tokens, so what the text itself adds cancels; models that cut the text into other tokens
 // are left out), and the perplexities. Bands with two rows or more. smooth 0: 501, but a 32nd of a
-// row beyond 16k and an eighth of one below 4k.
+// row beyond 16k and an eighth of one below 4k; made odd.
 bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
                   uint64_t seed, const char *how, figures *out, err *e);
 

@@ -231,9 +231,10 @@ static void print_growth(const job *j, const erank_result *r, const erank_stats 
     if (!most)
         return;
     output_print(j->out,
-                 "  past the training length of %lld: %+.2f against the half before it; "
+                 "  past the training length of %lld: %+.2f against tokens %lld-%lld; "
                  "%zu of %zu heads grow by more than 1\n",
-                 (long long)r->train_length, s->all.growth, s->growing, s->n_heads);
+                 (long long)r->train_length, s->all.growth, (long long)r->train_length / 2,
+                 (long long)r->train_length, s->growing, s->n_heads);
     output_print(j->out, "  %s L%d.H%d: %.2f to %.2f\n",
                  most->growth > 0 ? "grows most:" : "shrinks least:", most->layer, most->head,
                  most->within, most->past);

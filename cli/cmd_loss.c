@@ -125,10 +125,11 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
                      r->stretch[i].block_ppl);
     }
     if (isfinite(r->extrapolation))
-        output_print(j->out,
-                     "  beyond the training length of %lld: %+.4f nats/token against the "
-                     "half before it\n",
-                     (long long)r->train_length, r->extrapolation);
+        output_print(
+            j->out,
+            "  past the training length of %lld: %+.4f nats/token against tokens %lld-%lld\n",
+            (long long)r->train_length, r->extrapolation, (long long)r->train_length / 2,
+            (long long)r->train_length);
     for (int64_t i = 0; i < r->n_flags; i++)
         output_print(j->out, "  flag: row %lld, position %lld: %s\n", (long long)r->flag[i].row,
                      (long long)r->flag[i].position, r->flag[i].what);

@@ -32,8 +32,14 @@ void name_list_free(name_list *l) {
 }
 
 int module_carry(module *m, const char *what, int64_t rows, int64_t cols) {
-    m->carry[m->n_carry] = (carry_spec){what, rows, cols};
+    m->carry[m->n_carry] = (carry_spec){what, false, rows, cols};
     return m->n_carry++;
+}
+
+int module_state(module *m, const char *what, int64_t rows, int64_t cols) {
+    int i = module_carry(m, what, rows, cols);
+    m->carry[i].exact = true;
+    return i;
 }
 
 static bool token_id(const config *cfg, const char *key, int32_t *out, err *e) {

@@ -12,6 +12,7 @@ struct fwd;
 
 typedef struct carry_spec {
     const char *what;   // "state", "q tail"
+    bool exact;         // float32 also where activations are rounded further: states
     int64_t rows, cols; // rows = 0: as many as the longest row has tokens (full attention)
 } carry_spec;
 
@@ -34,7 +35,8 @@ struct module {
     int layer; // set by model_load
 };
 
-// Declares a carry and returns its index.
+// Declares a carry and returns its index; module_state the same for one that is exact.
 int module_carry(module *m, const char *what, int64_t rows, int64_t cols);
+int module_state(module *m, const char *what, int64_t rows, int64_t cols);
 
 #endif

@@ -216,6 +216,39 @@ static void B100_a_file_that_cannot_be_written_is_an_error(void **state) {
     output_free(x);
 }
 
+// "wrote" and what follows it of `n` files, as standard output gets it.
+static void wrote(const char *const *file, size_t n, const char *want) {
+    options o = {.command = &trial, .device = "auto", .out = root};
+    char path[128], text[512] = "";
+    snprintf(path, sizeof path, "%s/wrote.txt", root);
+    output *x = output_open(&o, NULL);
+    for (size_t i = 0; i < n; i++)
+        assert_true(output_wrote(x, file[i], NULL));
+    fflush(stdout);
+    int kept = dup(STDOUT_FILENO);
+    assert_non_null(freopen(path, "w", stdout));
+    assert_true(output_finish(x, NULL, json_object(), NULL));
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    size_t got = fread(text, 1, sizeof text - 1, f);
+    text[got] = 0;
+    fclose(f);
+    assert_string_equal(text, want);
+    output_free(x);
+}
+
+static void files_are_listed_one_line_a_folder(void **state) {
+    (void)state;
+    const char *files[] = {"o/a/x.npy", "o/a/y.npy", "o/b/x.npy", "o/all.csv", "o/all.png"};
+    wrote(files, 5, "wrote o/a/x.npy, y.npy\n      o/b/x.npy\n      o/all.csv, all.png\n");
+    wrote(files, 0, "");
+    const char *bare[] = {"x", "y"};
+    wrote(bare, 2, "wrote x, y\n");
+}
+
 static void every_failing_allocation_is_an_error(void **state) {
     (void)state;
     const char *models[] = {"a/m", "b/m"}, *documents[] = {"d", "-"};
@@ -254,6 +287,7 @@ int main(void) {
         cmocka_unit_test(B87_a_hostile_path_makes_json_that_parses),
         cmocka_unit_test(B90_json_numbers_have_a_point_in_every_locale),
         cmocka_unit_test(B100_a_file_that_cannot_be_written_is_an_error),
+        cmocka_unit_test(files_are_listed_one_line_a_folder),
         cmocka_unit_test(every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -96,7 +96,7 @@ bool fla_group_bind(fla_group *g, module *m, builder *b, const char *prefix, con
             nv = (int64_t)g->kv * s->V, no = (int64_t)s->H * s->V;
     m->linear = true;
     m->heads = *s;
-    m->state_carry = module_carry(m, "state", nq, s->V);
+    m->state_carry = module_state(m, "state", nq, s->V);
     g->eps = b->m->info.norm_eps;
     if (!build_weight(b, &g->q, nq, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
         !build_weight(b, &g->k, nk, D, fla_name(name, sizeof name, prefix, "k_proj.weight"), e) ||

@@ -68,7 +68,7 @@ void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_o
     int64_t nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
     m->linear = true;
     m->heads = *s;
-    m->state_carry = module_carry(m, "state", (int64_t)s->H * s->K, s->V);
+    m->state_carry = module_state(m, "state", (int64_t)s->H * s->K, s->V);
     h->eps = eps;
     h->gate_act = ACT_SILU;
     if (!opt->conv)

@@ -137,7 +137,7 @@ static bool hgrn2_bind(hgrn2 *d, builder *b, const char *prefix, err *e) {
     int64_t nk = (int64_t)s.H * s.K;
     d->base.linear = true;
     d->base.heads = s;
-    d->base.state_carry = module_carry(&d->base, "state", nk, s.V);
+    d->base.state_carry = module_state(&d->base, "state", nk, s.V);
     return build_weight(b, &d->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) &&
            build_weight(b, &d->f, nk, D, fla_name(name, sizeof name, prefix, "f_proj.weight"), e) &&
            build_weight(b, &d->i, D, D, fla_name(name, sizeof name, prefix, "i_proj.weight"), e) &&

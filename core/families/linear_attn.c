@@ -197,7 +197,7 @@ static bool linear_attn_bind(linear_attn *d, builder *b, const char *prefix, err
         return false;
     if (!d->norm_map)
         return true;
-    d->key_sum = module_carry(&d->base, "sum of keys", (int64_t)s.H * s.K, 1);
+    d->key_sum = module_state(&d->base, "sum of keys", (int64_t)s.H * s.K, 1);
     double *one = mem_alloc((size_t)s.H, sizeof *one, "ones", e);
     for (int h = 0; one && h < s.H; h++)
         one[h] = 1;

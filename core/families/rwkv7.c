@@ -264,7 +264,7 @@ static bool rwkv7_bind(rwkv7 *d, builder *b, const char *prefix, err *e) {
     int64_t D = b->m->info.D, nk = (int64_t)s.H * s.K, nv = (int64_t)s.H * s.V;
     d->base.linear = true;
     d->base.heads = s;
-    d->base.state_carry = module_carry(&d->base, "state", nk, s.V);
+    d->base.state_carry = module_state(&d->base, "state", nk, s.V);
     d->before = module_carry(&d->base, "token before", 1, D);
     d->kappa_norm = fused ? HEAD_NORM_L2 : HEAD_NORM_L2_FLOOR;
     d->kappa_eps = fused ? 1e-6 : 1e-12;

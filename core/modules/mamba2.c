@@ -254,7 +254,7 @@ module *mamba2_new(builder *b, const char *prefix, const mamba2_spec *spec, err 
                                  .erase = ERASE_NONE,
                                  .scale = 1}};
     columns c = columns_of(&s);
-    m->base.state_carry = module_carry(&m->base, "state", s.heads * s.state, s.head_dim);
+    m->base.state_carry = module_state(&m->base, "state", s.heads * s.state, s.head_dim);
     m->tail = module_carry(&m->base, "conv tail", s.conv > 1 ? s.conv - 1 : 1, c.X + 2 * c.GN);
     bool ok = bind(m, b, prefix, e);
     if (ok && !s.plain && s.groups > 1) // fault B122

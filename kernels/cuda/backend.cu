@@ -171,6 +171,7 @@ static backend_ops make_table() {
     t.log_decay = cuda_log_decay;
     t.log_forget = cuda_log_forget;
     t.time_step = cuda_time_step;
+    t.wkv = cuda_wkv;
     t.token_shift = cuda_token_shift;
     t.mix = cuda_mix;
     t.dot_heads = cuda_dot_heads;
@@ -226,6 +227,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     c->base.device = c->name;
     c->base.prec = p;
     c->base.esize = p == PRECISION_BF16 ? 2 : 4;
+    c->base.exact_esize = 4;
     c->base.threads = host_threads;
     backend *be = &c->base;
     if (!cuda_ok(be, cudaSetDevice(device), "open") || !cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
