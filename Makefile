@@ -12,6 +12,9 @@ MARCH    ?= -march=native
 SAN      ?=
 PREFIX   ?= /usr/local
 PYTHON   ?= python3
+# SentencePiece models are read where its library and a C++ compiler are there; SPM= leaves them out.
+CXX      ?= c++
+SPM      := $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
 
 VERSION  := 0.1.0
 PKGS     := cairo libpng jansson libpcre2-8 libutf8proc
@@ -20,7 +23,7 @@ PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
             $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
-LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) -llapacke -lopenblas -ldl -fopenmp -lm
+LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) $(if $(SPM),-lsentencepiece -lstdc++) -llapacke -lopenblas -ldl -fopenmp -lm
 
 # *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
 ALL_SRC  := $(wildcard core/*.c core/*/*.c analyses/*.c cli/*.c cli/*/*.c bench/*.c)
@@ -29,6 +32,7 @@ KER_SRC  := $(filter-out %.real.c,$(wildcard kernels/*.c kernels/cpu/*.c))
 REAL_SRC := $(wildcard kernels/cpu/*.real.c)
 OBJ      := $(LIB_SRC:%.c=$(BUILD)/%.o) $(KER_SRC:%.c=$(BUILD)/%.o) \
             $(REAL_SRC:%.real.c=$(BUILD)/%.f32.o) $(REAL_SRC:%.real.c=$(BUILD)/%.f64.o)
+OBJ      += $(if $(SPM),$(BUILD)/core/sentencepiece.o)
 LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
@@ -40,7 +44,7 @@ all: deltop
 
 deltop: $(BUILD)/deltop
 	@cp $< $@
-	@scripts/found.sh
+	@BUILD=$(BUILD) scripts/found.sh
 
 $(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
 	$(call SAY,link)
@@ -69,6 +73,15 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,cc  )
 	$(Q)$(CC) $(BASE) -c -o $@ $<
+# The one C++ file; its user is compiled anew when the library comes later.
+$(BUILD)/%.o: %.cpp
+	@mkdir -p $(@D)
+	$(call SAY,c++ )
+	$(Q)$(CXX) $(filter-out -std=%,$(BASE)) -std=c++17 -c -o $@ $<
+ifneq ($(SPM),)
+$(BUILD)/core/tokenizer_spm.o: BASE += -DDELTOP_SENTENCEPIECE
+$(BUILD)/core/tokenizer_spm.o: $(BUILD)/core/sentencepiece.o
+endif
 
 # Its tokenizer is a fake one.
 $(BUILD)/tests/test_document: WRAP := -Wl,--wrap=tokenizer_encode,--wrap=tokenizer_adds_special

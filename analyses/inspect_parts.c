@@ -19,6 +19,11 @@ enum { TOKENIZER_SMALL = 1 << 20, PEEK = 256 << 10 };
 static void peek_kind(const char *path, tokenizer_facts *f, err *e) {
     static const char *const kinds[] = {"BPE", "Unigram", "WordPiece", "WordLevel"};
     size_t size = 0;
+    if (!file_ends_with(path, ".json")) {
+        snprintf(f->kind, sizeof f->kind, "%s",
+                 file_ends_with(path, ".txt") ? "RWKV World vocabulary" : "SentencePiece model");
+        return;
+    }
     int fd = file_open(path, &size, e);
     size_t n = size < PEEK ? size : PEEK;
     char *text = fd >= 0 ? mem_alloc(n + 1, 1, "the beginning of a tokenizer", e) : NULL;
@@ -76,16 +81,19 @@ static bool describe(const json_t *root, tokenizer_facts *f, err *e) {
 static bool load(inspection *x, err *e) {
     tokenizer_facts *f = &x->tokenizer;
     err why = {0};
-    json_t *root = jsonio_read(f->path, (size_t)1 << 30, &why);
+    bool json = file_ends_with(f->path, ".json");
+    json_t *root = json ? jsonio_read(f->path, (size_t)1 << 30, &why) : NULL;
     bool ok = !root || describe(root, f, e);
     json_decref(root);
     if (!ok)
         return false;
-    tokenizer *t = root ? tokenizer_open(f->path, &why) : NULL;
+    tokenizer *t = root || !json ? tokenizer_open(f->path, &why) : NULL;
     if (!t)
         return why.code == ERR_NOMEM ? err_set(e, why.code, "%s", why.text)
                                      : inspect_note(x, true, e, "tokenizer: %s", why.text);
     f->loaded = true;
+    if (!json)
+        snprintf(f->kind, sizeof f->kind, "%s", tokenizer_kind(t));
     f->size = tokenizer_size(t);
     f->bos = tokenizer_bos(t);
     f->eos = tokenizer_eos(t);
@@ -124,14 +132,11 @@ static bool check_vocabulary(inspection *x, err *e) {
 bool inspect_tokenizer(inspection *x, const char *path, bool always, err *e) {
     tokenizer_facts *f = &x->tokenizer;
     char *folder = file_is_folder(path) ? mem_strdup(path, e) : file_folder(path, e);
-    char *file = folder ? file_join(folder, "tokenizer.json", e) : NULL;
+    char *file = NULL;
+    bool ok = folder && tokenizer_find(folder, &file, e);
     free(folder);
-    if (!file)
-        return false;
-    if (!file_exists(file)) {
-        free(file);
-        return true;
-    }
+    if (!ok || !file)
+        return ok;
     f->path = file;
     err why = {0};
     int fd = file_open(file, &f->bytes, &why);

@@ -280,8 +280,9 @@ const command command_tokens = {
     .summary = "token ids of a document, or the text of ids",
     .usage = "MODEL DOCUMENT...",
     .details =
-        "Prints one line of ids a document, as the model's own tokenizer.json makes them; a folder "
-        "with a tokenizer.json alone will do as MODEL. With --out, the ids go to ids.npy (int32, "
+        "Prints one line of ids a document, as the model's own tokenizer makes them "
+        "(tokenizer.json, rwkv_vocab_*.txt or tokenizer.model); a folder with such a file alone "
+        "will do as MODEL, and so will the file. With --out, the ids go to ids.npy (int32, "
         "all texts of a document one behind the other) and their starts to tokens.json.",
     .example = "deltop tokens runs/deltanet book.txt --out ids\n"
                "deltop tokens runs/deltanet book.txt | deltop tokens runs/deltanet --decode -",

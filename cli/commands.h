@@ -31,7 +31,7 @@ struct command {
     // How many models and documents it takes; max ANY_NUMBER: no limit.
     int min_models, max_models, min_documents, max_documents;
     bool words;              // operands are words that run() reads: no models, no documents
-    bool tokenizer_is_model; // a tokenizer.json, or a folder with one, will do as a model
+    bool tokenizer_is_model; // a tokenizer's file, or a folder with one, will do as a model
     unsigned takes;          // TAKES_... bits
     const option_spec *own;  // its own options, offsets into a struct of own_size bytes that
     size_t n_own, own_size;  // starts as a copy of own_defaults (NULL: zeros)

@@ -280,10 +280,12 @@ static void print_tokenizer(const writer *w, const inspection *x) {
     char size[64], list[1024] = "";
     section(w, "tokenizer");
     if (!f->path) {
-        item(w, "no tokenizer.json beside the model: documents must be .npy files of ids");
+        item(w, "no tokenizer beside the model: documents must be .npy files of ids");
         return;
     }
-    fact(w, "file", "tokenizer.json, %s", bytes_text((int64_t)f->bytes, size, sizeof size));
+    const char *slash = strrchr(f->path, '/');
+    fact(w, "file", "%s, %s", text_show(slash ? slash + 1 : f->path),
+         bytes_text((int64_t)f->bytes, size, sizeof size));
     if (f->kind[0])
         fact(w, "kind", "%s", f->kind);
     if (!f->loaded) {

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "core/mem.h"
 #include "core/text.h"
+#include "core/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -62,6 +63,14 @@ static operand_kind not_there(const char *s, err *e) {
     return IS_WRONG;
 }
 
+// A folder with a tokenizer and nothing else.
+static bool holds_tokenizer(const char *folder, err *e) {
+    char *file = NULL;
+    bool there = tokenizer_find(folder, &file, e) && file;
+    free(file);
+    return there;
+}
+
 static operand_kind classify(const command *c, const char *s, err *e) {
     if (strcmp(s, "-") == 0)
         return IS_DOCUMENT;
@@ -73,19 +82,17 @@ static operand_kind classify(const command *c, const char *s, err *e) {
     if (stat(s, &st) != 0)
         return not_there(s, e);
     if (S_ISDIR(st.st_mode)) {
-        if (holds(s, "config.json", e) || (c->tokenizer_is_model && holds(s, "tokenizer.json", e)))
+        if (holds(s, "config.json", e) || (c->tokenizer_is_model && holds_tokenizer(s, e)))
             return IS_MODEL;
         err_set(e, ERR_INPUT,
                 "%s: a folder without config.json%s is no model, and a document is a file%s",
-                text_show(s), c->tokenizer_is_model ? " or tokenizer.json" : "",
+                text_show(s), c->tokenizer_is_model ? " or a tokenizer" : "",
                 holds(s, "model.safetensors", e) || holds(s, "model.safetensors.index.json", e)
                     ? "; put the model's config.json beside its weights"
                     : "");
         return IS_WRONG;
     }
-    if (ends_with(s, ".safetensors") ||
-        (c->tokenizer_is_model &&
-         (strcmp(s, "tokenizer.json") == 0 || ends_with(s, "/tokenizer.json"))))
+    if (ends_with(s, ".safetensors") || (c->tokenizer_is_model && tokenizer_is_file(s)))
         return IS_MODEL;
     static const char *const foreign[] = {".bin", ".pth", ".pt", ".gguf", ".ckpt", ".onnx"};
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)

@@ -192,8 +192,20 @@ typedef struct tok_trie {
     uint32_t first[256];
 } tok_trie;
 
+// A tokenizer that is no tokenizer.json: its own way from bytes to ids and back, over `vocab`.
+typedef struct tok_other {
+    const char *kind; // "RWKV World vocabulary"
+    bool (*encode)(const tokenizer *t, const char *s, size_t n, ids *out, err *e); // s: UTF-8
+    // Every id is below t->size.
+    bool (*decode)(const tokenizer *t, const int32_t *v, size_t n, tok_buf *out, err *e);
+    bool (*piece)(const tokenizer *t, int32_t id, tok_buf *out, err *e);
+    void (*close)(void *own); // may be NULL
+} tok_other;
+
 struct tokenizer {
-    char *path; // of tokenizer.json, printable
+    char *path;             // of the file, printable
+    const tok_other *other; // NULL: a tokenizer.json
+    void *own;              // of other
     tok_vocab vocab;
     tok_merges merges;
     tok_joints joints;
@@ -259,6 +271,8 @@ bool tok_bpe(const tokenizer *t, tok_work *w, const char *s, size_t n, ids *out,
 // [*start, *stop) what it takes, swallowed blanks included.
 bool tok_added_next(const tokenizer *t, tok_work *w, const tok_trie *trie, const char *s, size_t n,
                     size_t *at, size_t floor, size_t *start, size_t *stop, uint32_t *token, err *e);
+// Token of the longest entry that s (n > 0) begins with, TOK_NONE when there is none.
+uint32_t tok_trie_longest(const tok_trie *trie, const char *s, size_t n, size_t *len);
 bool tok_trie_add(tok_trie *trie, const char *s, size_t n, uint32_t token, err *e);
 
 // ---- reading (tokenizer_load.c, tokenizer_parts.c) ----
@@ -269,6 +283,14 @@ bool tok_load_normalizer(tokenizer *t, const json_t *j, const char *where, err *
 bool tok_load_pre(tokenizer *t, const json_t *j, const char *where, err *e);
 bool tok_load_decoder(tokenizer *t, const json_t *j, const char *where, err *e);
 bool tok_load_post(tokenizer *t, const json_t *j, const char *where, bool *template_seen, err *e);
+// The other formats (tokenizer_world.c, tokenizer_spm.c), from the bytes of the file.
+bool tok_load_world(tokenizer *t, const char *text, size_t n, err *e);
+bool tok_load_spm(tokenizer *t, const char *model, size_t n, err *e);
+// ---- files of a folder (tokenizer_find.c) ----
+typedef enum { TOK_JSON, TOK_WORLD, TOK_SPM } tok_format;
+tok_format tok_format_of(const char *path); // by its name
+char *tok_join(const char *folder, const char *name, err *e);
+bool tok_explain_missing(const char *folder, err *e); // false, always
 // Small readers: a missing or null key gives the default; a wrong kind is an error.
 bool tok_json_bool(const json_t *o, const char *key, bool *out, const char *where, err *e);
 bool tok_json_text(const json_t *o, const char *key, const char **s, size_t *n, const char *where,

@@ -4,7 +4,6 @@
 #include "core/mem.h"
 #include "core/tok.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +11,6 @@
 #include <sys/stat.h>
 
 #define FILE_MOST ((size_t)1 << 30)
-
-static char *join(const char *folder, const char *name, err *e) {
-    size_t n = strlen(folder), size = n + strlen(name) + 2;
-    char *p = mem_alloc(size, 1, "a path", e);
-    if (p)
-        snprintf(p, size, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
-    return p;
-}
 
 static const char *show_path(const char *path) {
     return tok_show(path, strlen(path));
@@ -75,38 +66,6 @@ static json_t *read_json(const char *path, size_t flags, err *e) {
     return j;
 }
 
-// Names what lies in the folder instead, so that the reader knows what to do.
-static bool explain_missing(const char *folder, err *e) {
-    static const struct {
-        const char *start, *end, *say;
-    } hints[] = {
-        {"rwkv_vocab", ".txt", "RWKV World vocabularies are not read: pass token ids as .npy"},
-        {"tokenizer", ".model", "SentencePiece models are not read: convert it to tokenizer.json"},
-        {"merges", ".txt",
-         "vocab.json and merges.txt are not read: convert them to "
-         "tokenizer.json"},
-        {"", ".tiktoken", "tiktoken files are not read: convert it to tokenizer.json"},
-    };
-    DIR *d = opendir(folder);
-    if (!d)
-        return err_set(e, ERR_IO, "%s: %s", show_path(folder), strerror(errno));
-    for (struct dirent *f; (f = readdir(d));) {
-        size_t n = strlen(f->d_name);
-        for (size_t k = 0; k < sizeof hints / sizeof *hints; k++) {
-            size_t end = strlen(hints[k].end);
-            if (n > end && !strncmp(f->d_name, hints[k].start, strlen(hints[k].start)) &&
-                !strcmp(f->d_name + n - end, hints[k].end))
-                err_set(e, ERR_MISSING, "%s: no tokenizer.json in this folder; %s found, but %s",
-                        show_path(folder), show_path(f->d_name), hints[k].say);
-        }
-    }
-    closedir(d);
-    return err_set(e, ERR_MISSING,
-                   "%s: no tokenizer.json in this folder; copy the model's own there, or pass "
-                   "token ids as .npy",
-                   show_path(folder));
-}
-
 static bool check_limits(const json_t *root, err *e) {
     const json_t *cut = json_object_get(root, "truncation"),
                  *pad = json_object_get(root, "padding");
@@ -142,18 +101,59 @@ static bool load(tokenizer *t, const json_t *root, err *e) {
            tok_load_post(t, json_object_get(root, "post_processor"), "post_processor", &seen, e);
 }
 
-// "bos_token": "<s>" or {"content": "<s>", ...}
-static int32_t named_token(const tokenizer *t, const json_t *config, const char *key) {
+// "bos_token": "<s>" or {"content": "<s>", ...}. A file that is silent leaves what the vocabulary
+// itself says; null takes it away.
+static void named_token(const tokenizer *t, const json_t *config, const char *key, int32_t *id) {
     const json_t *v = json_object_get(config, key);
     if (json_is_object(v))
         v = json_object_get(v, "content");
-    return json_is_string(v) ? tokenizer_id(t, json_string_value(v)) : -1;
+    if (json_is_string(v)) {
+        int32_t found = tokenizer_id(t, json_string_value(v));
+        *id = found < 0 && t->other ? *id : found;
+    } else if (json_is_null(v)) {
+        *id = -1;
+    }
+}
+
+// Do tokenizers of this class put BOS and EOS where add_bos_token and add_eos_token say, whatever
+// the file's own post-processor does?
+static bool follows_switches(const char *class) {
+    static const char *const classes[] = {"Llama", "CodeLlama", "Gemma"};
+    for (size_t i = 0; class && i < sizeof classes / sizeof *classes; i++)
+        if (!strncmp(class, classes[i], strlen(classes[i])))
+            return true;
+    return false;
+}
+
+// One side of a text: ID there or nothing.
+static bool set_side(ids *side, bool on, int32_t id, const char *key, err *e) {
+    if (on && id < 0)
+        return err_set(e, ERR_INPUT, "%s is true, but the vocabulary has no such token", key);
+    side->n = 0;
+    return !on || ids_add(side, &id, 1, e);
+}
+
+static bool apply_switches(tokenizer *t, const json_t *config, err *e) {
+    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
+    const json_t *bos = json_object_get(config, "add_bos_token"),
+                 *eos = json_object_get(config, "add_eos_token");
+    bool follows = follows_switches(class), spm = t->other && t->own;
+    if (!follows && !spm)
+        return true;
+    if (json_is_boolean(bos) && !set_side(&t->front, json_is_true(bos), t->bos, "add_bos_token", e))
+        return false;
+    // A bare tokenizer.model has no post-processor; tokenizers of these classes add a BOS unless
+    // they are told not to.
+    if (!bos && spm && follows && !set_side(&t->front, t->bos >= 0, t->bos, "bos_token", e))
+        return false;
+    return !json_is_boolean(eos) ||
+           set_side(&t->back, json_is_true(eos), t->eos, "add_eos_token", e);
 }
 
 static bool load_names(tokenizer *t, const char *file, err *e) {
     const char *slash = strrchr(file, '/');
     char *folder = slash ? strndup(file, (size_t)(slash - file + 1)) : mem_strdup(".", e);
-    char *path = folder ? join(folder, "tokenizer_config.json", e) : NULL;
+    char *path = folder ? tok_join(folder, "tokenizer_config.json", e) : NULL;
     bool ok = path != NULL;
     struct stat st;
     free(folder);
@@ -161,13 +161,26 @@ static bool load_names(tokenizer *t, const char *file, err *e) {
         // model_max_length is often 10^30
         json_t *config = read_json(path, JSON_DECODE_INT_AS_REAL, e);
         ok = config != NULL;
-        t->bos = named_token(t, config, "bos_token");
-        t->eos = named_token(t, config, "eos_token");
+        if (ok) {
+            named_token(t, config, "bos_token", &t->bos);
+            named_token(t, config, "eos_token", &t->eos);
+            ok = apply_switches(t, config, e) || err_prefix(e, "%s", show_path(path));
+        }
         json_decref(config);
     } else if (!ok) {
         err_set(e, ERR_NOMEM, "out of memory: a path");
     }
     free(path);
+    return ok;
+}
+
+// The formats that are no tokenizer.json.
+static bool load_other(tokenizer *t, const char *file, tok_format format, err *e) {
+    size_t n = 0;
+    char *text = read_file(file, &n, e);
+    bool ok = text && ((format == TOK_WORLD ? tok_load_world : tok_load_spm)(t, text, n, e) ||
+                       err_prefix(e, "%s", t->path));
+    free(text);
     return ok;
 }
 
@@ -181,16 +194,23 @@ tokenizer *tokenizer_open(const char *path, err *e) {
         return NULL;
     t->bos = t->eos = -1;
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    file = folder ? join(path, "tokenizer.json", e) : mem_strdup(path, e);
-    if (!file)
+    if (folder && !tokenizer_find(path, &file, e))
         goto done;
-    if (folder && stat(file, &st) != 0) {
-        explain_missing(path, e);
+    if (folder && !file) {
+        tok_explain_missing(path, e);
         goto done;
     }
+    file = folder ? file : mem_strdup(path, e);
+    if (!file)
+        goto done;
     t->path = mem_strdup(show_path(file), e);
     if (!t->path)
         goto done;
+    tok_format format = tok_format_of(file);
+    if (format != TOK_JSON) {
+        ok = load_other(t, file, format, e) && load_names(t, file, e);
+        goto done;
+    }
     root = read_json(file, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, e);
     if (!root)
         goto done;
@@ -212,6 +232,8 @@ done:
 void tokenizer_close(tokenizer *t) {
     if (!t)
         return;
+    if (t->other && t->other->close)
+        t->other->close(t->own);
     free(t->path);
     tok_vocab_free(&t->vocab);
     free(t->merges.slot);
@@ -247,6 +269,10 @@ void tokenizer_close(tokenizer *t) {
 
 int32_t tokenizer_size(const tokenizer *t) {
     return (int32_t)t->size;
+}
+
+const char *tokenizer_kind(const tokenizer *t) {
+    return t->other ? t->other->kind : "tokenizer.json";
 }
 
 int32_t tokenizer_bos(const tokenizer *t) {

@@ -1,12 +1,23 @@
-// core/tokenizer.h - text to token ids and back, as the model's own tokenizer.json says.
+// core/tokenizer.h - text to token ids and back, as the model's own tokenizer says.
 //
-// Reads Hugging Face tokenizer.json files of the byte-level BPE kind and of the Metaspace /
-// byte-fallback BPE kind, with their normalizers, pre-tokenizers, added tokens and
-// post-processors; every setting that is not known is refused by name. Ids are those of the
-// `tokenizers` library (0.23) for the same file; NFC and its kin follow the installed utf8proc,
-// whose Unicode is newer than the library's (some marks of rare scripts order differently). Input
-// is bytes: what is not UTF-8 becomes one U+FFFD per maximal bad part before anything else (fault
-// B69). A tokenizer never changes after opening and may be shared by threads.
+// Reads three kinds of file, looked for in a folder in this order:
+//   tokenizer.json    Hugging Face's, of the byte-level BPE kind and of the Metaspace / byte-fallback
+//                     BPE kind, with their normalizers, pre-tokenizers, added tokens and
+//                     post-processors; every setting that is not known is refused by name. Ids are
+//                     those of the `tokenizers` library (0.23) for the same file; NFC and its kin
+//                     follow the installed utf8proc, whose Unicode is newer than the library's
+//                     (some marks of rare scripts order differently).
+//   rwkv_vocab_*.txt  RWKV World: greedy longest match over bytes, no special tokens in a text;
+//                     id 0 ends a text and decodes to nothing (fault B73).
+//   tokenizer.model   SentencePiece (also spiece.model, sentencepiece.bpe.model), by the library of
+//                     that name where the program was built with it. As in the library: no special
+//                     tokens are looked for in a text, control tokens decode to nothing.
+// tokenizer_config.json beside any of them names BOS and EOS (as a string or as an object; null
+// takes the token away) and, for tokenizers of the Llama and Gemma classes and for tokenizer.model,
+// says with add_bos_token and add_eos_token which of them add_special puts around a text.
+//
+// Input is bytes: what is not UTF-8 becomes one U+FFFD per maximal bad part before anything else
+// (fault B69). A tokenizer never changes after opening and may be shared by threads.
 #ifndef DELTOP_TOKENIZER_H
 #define DELTOP_TOKENIZER_H
 
@@ -23,10 +34,17 @@ typedef struct ids {
 } ids;
 void ids_free(ids *x);
 
-// PATH: a tokenizer.json, or a folder that holds one (tokenizer_config.json beside it is read for
-// the BOS/EOS names when there). ERR_MISSING names the files that were looked for.
+// PATH: one of these files, or a folder that holds one. ERR_MISSING names the files that were looked
+// for, or the tokenizer_class that has no file, and says what to do. ERR_UNSUPPORTED for a
+// tokenizer.model in a program that was built without SentencePiece.
 tokenizer *tokenizer_open(const char *path, err *e);
 void tokenizer_close(tokenizer *t);
+// The file that tokenizer_open reads in FOLDER: *file, owned by the caller, NULL when there is none.
+// False: out of memory.
+bool tokenizer_find(const char *folder, char **file, err *e);
+bool tokenizer_is_file(const char *path);       // has PATH the name of such a file?
+const char *tokenizer_kind(const tokenizer *t); // "tokenizer.json", "RWKV World vocabulary" ...
+bool tokenizer_has_sentencepiece(void);
 
 // Appends the ids of TEXT (n bytes, NUL is an ordinary character) to *out. The whole text is one
 // string: call it once per document. add_special: run the post-processor (a BOS in front, say).

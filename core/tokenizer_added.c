@@ -40,7 +40,7 @@ bool tok_trie_add(tok_trie *trie, const char *s, size_t n, uint32_t token, err *
     return true;
 }
 
-static uint32_t longest_at(const tok_trie *trie, const char *s, size_t n, size_t *len) {
+uint32_t tok_trie_longest(const tok_trie *trie, const char *s, size_t n, size_t *len) {
     uint32_t token = TOK_NONE, node = trie->first[(unsigned char)s[0]];
     for (size_t i = 1; node; i++) {
         if (trie->v[node].token != TOK_NONE) {
@@ -88,7 +88,7 @@ bool tok_added_next(const tokenizer *t, tok_work *w, const tok_trie *trie, const
     for (size_t i = *at, len = 0; i < n; i++) {
         if (!trie->first[(unsigned char)s[i]])
             continue;
-        uint32_t found = longest_at(trie, s + i, n - i, &len);
+        uint32_t found = tok_trie_longest(trie, s + i, n - i, &len);
         if (found == TOK_NONE)
             continue;
         const tok_added *a = &t->added[found];

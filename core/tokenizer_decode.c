@@ -183,8 +183,26 @@ static bool gather(const tokenizer *t, const int32_t *v, size_t n, bool skip_spe
     return tok_buf_add(&out->buf, "", 0, e);
 }
 
+static char *finish(tok_buf *out, bool ok, size_t *bytes) {
+    *bytes = out->n;
+    if (!ok)
+        free(out->p);
+    return ok ? out->p : NULL;
+}
+
+static char *other_decode(const tokenizer *t, const int32_t *v, size_t n, size_t *bytes, err *e) {
+    tok_buf out = {0};
+    bool ok = tok_buf_add(&out, "", 0, e);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = (v[i] >= 0 && (uint32_t)v[i] < t->size) || no_token(t, v[i], e);
+    ok = ok && t->other->decode(t, v, n, &out, e);
+    return finish(&out, ok, bytes);
+}
+
 char *tokenizer_decode(const tokenizer *t, const int32_t *v, size_t n, bool skip_special,
                        size_t *bytes, err *e) {
+    if (t->other)
+        return other_decode(t, v, n, bytes, e);
     texts now = {0};
     tok_finder f = {0};
     bool ok = gather(t, v, n, skip_special, &now, e);
@@ -204,7 +222,16 @@ char *tokenizer_decode(const tokenizer *t, const int32_t *v, size_t n, bool skip
     return now.buf.p;
 }
 
+static char *other_piece(const tokenizer *t, int32_t id, size_t *bytes, err *e) {
+    tok_buf out = {0};
+    bool ok = ((id >= 0 && (uint32_t)id < t->size) || no_token(t, id, e)) &&
+              tok_buf_add(&out, "", 0, e) && t->other->piece(t, id, &out, e);
+    return finish(&out, ok, bytes);
+}
+
 char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *bytes, err *e) {
+    if (t->other)
+        return other_piece(t, id, bytes, e);
     size_t n = 0;
     const char *s = token_text(t, id, &n);
     tok_buf now = {0};

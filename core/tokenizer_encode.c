@@ -59,7 +59,8 @@ bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_s
         text = fixed.p, n = fixed.n;
     }
     ok = ok && (!add_special || ids_add(out, t->front.v, t->front.n, e)) &&
-         (n == 0 || cut(t, &w, &t->raw, text, n, true, encode_stretch, out, e)) &&
+         (n == 0 || (t->other ? t->other->encode(t, text, n, out, e)
+                              : cut(t, &w, &t->raw, text, n, true, encode_stretch, out, e))) &&
          (!add_special || ids_add(out, t->back.v, t->back.n, e));
     if (!ok)
         out->n = before; // a failed call leaves the list as it was

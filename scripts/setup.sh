@@ -10,7 +10,20 @@ for p in $need; do
 done
 # A package may be satisfied by another one (pkgconf for pkg-config).
 if command -v pkg-config >/dev/null 2>&1; then missing=$(echo "$missing" | sed 's/ pkg-config\>//'); fi
-[ -z "$(echo "$missing" | tr -d ' ')" ] && exit 0
+# Nice to have: SentencePiece models (tokenizer.model). Taken along when something is installed
+# anyway or root is at hand; the build works without.
+extra=""
+for p in g++ libsentencepiece-dev; do
+    dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || extra="$extra $p"
+done
+if [ -z "$(echo "$missing" | tr -d ' ')" ]; then
+    if [ -n "$extra" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "setup: installing$extra (optional)"
+        apt-get install -y -qq --no-install-recommends $extra >/dev/null 2>&1 ||
+            echo "setup: could not install$extra; going on without" >&2
+    fi
+    exit 0
+fi
 echo "setup: installing$missing"
 if ! command -v apt-get >/dev/null 2>&1; then
     echo "setup: no apt-get here. Install the equivalents of:$missing" >&2
@@ -30,3 +43,5 @@ $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-rec
     echo "setup: could not install. Run: apt-get install$missing" >&2
     exit 1
 }
+[ -z "$extra" ] || $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends $extra >/dev/null 2>&1 || echo "setup: going on without$extra (optional)" >&2

@@ -346,6 +346,26 @@ TEST(a_tokenizer_with_more_ids_than_embedding_rows_is_named_B106_B110) {
     inspect_close(&x);
 }
 
+TEST(a_world_vocabulary_alone_is_the_tokenizer_B73) {
+    small_model m = gated;
+    inspection x;
+    char path[600];
+    const char *folder = model_folder(&m);
+    snprintf(path, sizeof path, "%s/rwkv_vocab_v1.txt", folder);
+    files_text(path, "1 'a' 1\n2 b'\\xff' 1\n5 'ab' 2\n");
+    small_open(&x, folder, NULL);
+    assert_true(x.tokenizer.loaded);
+    assert_int_equal(x.tokenizer.size, 6);
+    assert_int_equal(x.tokenizer.eos, 0);
+    assert_string_equal(x.tokenizer.kind, "RWKV World vocabulary");
+    inspect_close(&x);
+    run r = {.argv = (const char *const[]){"inspect", folder, NULL}};
+    assert_true(run_program(&r));
+    assert_non_null(strstr(r.out, "rwkv_vocab_v1.txt, 29 bytes"));
+    run_free(&r);
+    assert_int_equal(remove(path), 0);
+}
+
 TEST(a_large_tokenizer_is_only_looked_at_unless_asked_for) {
     const char *folder = model_folder(&gated);
     size_t n = strlen(tokenizer_text), room = (1 << 20) + 1;
@@ -541,6 +561,7 @@ int main(void) {
         cmocka_unit_test(a_file_without_tensors_lists_metadata_sorted_B103a_B105),
         cmocka_unit_test(a_bare_file_says_that_no_config_is_beside_it),
         cmocka_unit_test(a_tokenizer_with_more_ids_than_embedding_rows_is_named_B106_B110),
+        cmocka_unit_test(a_world_vocabulary_alone_is_the_tokenizer_B73),
         cmocka_unit_test(a_large_tokenizer_is_only_looked_at_unless_asked_for),
         cmocka_unit_test(json_parses_whatever_the_path_holds_B87),
         cmocka_unit_test(inspect_json_is_written_under_out),

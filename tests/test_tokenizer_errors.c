@@ -30,10 +30,8 @@ static const char *put(const char *name, const char *text, size_t n) {
 
 static int drop_folder(void **state) {
     (void)state;
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "rwkv_vocab_v20230424.txt", "tokenizer.model",
-                                        "merges.txt"};
-    for (int k = 0; k < 5; k++) {
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
+    for (int k = 0; k < 2; k++) {
         char path[200];
         snprintf(path, sizeof path, "%s/%s", folder, names[k]);
         unlink(path);
@@ -217,14 +215,13 @@ static void a_file_cut_anywhere_is_an_error_that_names_it(void **state) {
     refused("\xFF\xFE{}", 4, ERR_INPUT, "not valid JSON");
 }
 
-// B73: the RWKV checkpoints on the hub carry their vocabulary in a form of its own.
-static void B73_a_folder_without_tokenizer_json_says_what_is_there_instead(void **state) {
+// What is no tokenizer here, by name; test_tokenizer_formats.c has the formats that are read.
+static void a_folder_without_a_tokenizer_says_what_is_there_instead(void **state) {
     (void)state;
     static const char *const files[][2] = {
-        {"rwkv_vocab_v20230424.txt",
-         "RWKV World vocabularies are not read: pass token ids as .npy"},
-        {"tokenizer.model", "SentencePiece models are not read"},
         {"merges.txt", "vocab.json and merges.txt are not read"},
+        {"tokenizer.tiktoken", "tiktoken files are not read"},
+        {"vocab.txt", "WordPiece vocabularies are not read"},
     };
     char path[200];
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
@@ -233,6 +230,7 @@ static void B73_a_folder_without_tokenizer_json_says_what_is_there_instead(void 
     assert_null(tokenizer_open(folder, &e));
     assert_int_equal(e.code, ERR_MISSING);
     assert_non_null(strstr(e.text, "no tokenizer.json in this folder"));
+    assert_non_null(strstr(e.text, ".npy"));
     for (int k = 0; k < 3; k++) {
         const char *made = put(files[k][0], "x", 1);
         err_clear(&e);
@@ -420,7 +418,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_unknown_or_broken_setting_is_named),
         cmocka_unit_test(a_file_cut_anywhere_is_an_error_that_names_it),
-        cmocka_unit_test(B73_a_folder_without_tokenizer_json_says_what_is_there_instead),
+        cmocka_unit_test(a_folder_without_a_tokenizer_says_what_is_there_instead),
         cmocka_unit_test(names_of_bos_and_eos_come_from_the_config_beside),
         cmocka_unit_test(patterns_are_spelled_for_pcre2_or_refused),
         cmocka_unit_test(blanks_are_white_space_and_nothing_else),
