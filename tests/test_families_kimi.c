@@ -330,6 +330,17 @@ static void the_training_length_has_another_name(void **state) {
     tiny_free(t);
 }
 
+static void every_failing_allocation_is_an_error(void **state) {
+    (void)state;
+    tiny_model *t = kda(1, 8);
+    tiny_to_kimi(t);
+    hf_every_allocation(t);
+    tiny_free(t);
+    t = latent(2, 7);
+    hf_every_allocation(t);
+    tiny_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(delta_layers_agree_with_plain_loops),
@@ -341,6 +352,7 @@ int main(void) {
         cmocka_unit_test(one_expert_is_a_plain_mlp_in_both_spellings),
         cmocka_unit_test(rotated_latent_attention_is_refused),
         cmocka_unit_test(the_training_length_has_another_name),
+        cmocka_unit_test(every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

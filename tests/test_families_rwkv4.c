@@ -211,12 +211,20 @@ static void what_is_missing_is_named(void **state) {
     tiny_free(t);
 }
 
+static void every_failing_allocation_is_an_error(void **state) {
+    (void)state;
+    tiny_model *t = rwkv4(0.6, 1e-5, false, 24);
+    hf_every_allocation(t);
+    tiny_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_agree_with_sums_over_the_whole_past),
         cmocka_unit_test(the_last_norm_has_its_own_eps),
         cmocka_unit_test(there_is_no_matrix_to_look_at),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
