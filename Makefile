@@ -33,7 +33,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all demo test check help clean setup run-demo run-test tests format format-check
+.PHONY: all cuda demo test test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 all: deltop
@@ -44,7 +44,7 @@ deltop: $(BUILD)/deltop
 
 $(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
 	$(call SAY,link)
-	$(Q)$(CC) -o $@ $^ $(LIBS)
+	$(Q)$(CC) -rdynamic -o $@ $^ $(LIBS)
 
 $(LIB): $(OBJ)
 	@rm -f $@
@@ -79,6 +79,25 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
 
 tests: $(TESTS)
 
+# CUDA -------------------------------------------------------------------------------------------
+NVCC     ?= nvcc
+ARCH     ?= 80 90a
+GENCODE  := $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+            -gencode arch=compute_80,code=compute_80
+CU_OBJ   := $(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard kernels/cuda/*.cu))
+
+$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h) core/backend.h core/steps.h core/mat.h
+	@mkdir -p $(@D)
+	$(call SAY,nvcc)
+	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(GENCODE) -Xcompiler -fPIC,-Wall -c -o $@ $<
+
+# What it needs of core is resolved from the program that opens it.
+deltop-cuda.so: $(CU_OBJ)
+	$(call SAY,link)
+	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublas
+
+cuda: deltop-cuda.so ## the CUDA backend alone; ARCH="80 90a" lists compute capabilities
+
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
 setup: ## install the Debian packages that are missing
@@ -96,15 +115,24 @@ test: ## set up, build and run the test suite
 run-test: deltop tests
 	@scripts/test.sh $(BUILD) $(TESTS)
 
-check: format-check ## formatting, tests, and the tests under address and undefined sanitizers
+test-trained: deltop $(BUILD)/tests/test_trained ## the trained models over all 32768 tokens of the reference (minutes)
+	@DELTOP_TRAINED_LENGTH=32768 scripts/test.sh $(BUILD) $(BUILD)/tests/test_trained
+
+check: format-check fault-coverage ## formatting, tests, and the tests under address and undefined sanitizers
 	@$(MAKE) --no-print-directory run-test
 	@$(MAKE) --no-print-directory run-asan
+
+# Fails when a row of the fault list has no test that names it.
+fault-coverage:
+	@mkdir -p $(BUILD)
+	@scripts/fault_coverage.sh >$(BUILD)/fault-coverage.txt || { cat $(BUILD)/fault-coverage.txt; exit 1; }
 
 run-asan:
 	@$(MAKE) --no-print-directory BUILD=build-asan SAN=address,undefined CFLAGS='-O1 -g' \
 	    run-asan-tests
 run-asan-tests: $(BUILD)/deltop tests
-	@DELTOP=$(BUILD)/deltop scripts/test.sh $(BUILD) $(TESTS)
+	@DELTOP=$(BUILD)/deltop DELTOP_TRAINED_LENGTH=$${DELTOP_TRAINED_LENGTH:-512} \
+	    scripts/test.sh $(BUILD) $(TESTS)
 
 format: ## clang-format -i on all sources
 	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu')

@@ -42,7 +42,7 @@ static void sampling_of(const erank_result *r, char *buf, size_t size) {
     if (r->every == 1)
         snprintf(buf, size, "%s every %s", when, what);
     else
-        snprintf(buf, size, "%s every %lldth %s", when, (long long)r->every, what);
+        snprintf(buf, size, "%s every %lld %ss", when, (long long)r->every, what);
 }
 
 static void subtitle_of(const erank_result *r, bool document, char *buf, size_t size) {
@@ -54,9 +54,10 @@ static void subtitle_of(const erank_result *r, bool document, char *buf, size_t 
         snprintf(cut, sizeof cut, "cut %g", r->cut);
     else
         snprintf(cut, sizeof cut, "no cut");
-    snprintf(buf, size, "%s%s%lld tokens%s, %s; %s, %s, %s", document ? r->document : "",
-             document ? ", " : "", (long long)r->length, r->rows > 1 ? " a row, mean of rows" : "",
-             sampling, r->device, precision_name(r->prec), cut);
+    snprintf(buf, size, "%s%s%lld token%s%s, %s; %s, %s, %s", document ? r->document : "",
+             document ? ", " : "", (long long)r->length, r->length == 1 ? "" : "s",
+             r->rows > 1 ? " a row, mean of rows" : "", sampling, r->device,
+             precision_name(r->prec), cut);
 }
 
 static bool position_axis(figure *f, const erank_result *r, err *e) {
@@ -101,7 +102,7 @@ static bool note_states(figure *f, const erank_result *r, const char *name, err 
 
 // ---- curves -------------------------------------------------------------------------------------
 
-// One curve; layer -1: mean over all layers. Norms: geometric means.
+// One curve; layer -1: mean over all layers, of that name. Norms: geometric means.
 static bool add_curve(figure *f, const erank_result *r, erank_quantity q, const erank_bins *b,
                       int layer, const char *name, series_style style, int colour, err *e) {
     char text[320];
@@ -111,22 +112,29 @@ static bool add_curve(figure *f, const erank_result *r, erank_quantity q, const 
     for (size_t i = 0; i < b->n; i++)
         y[i] = q == ERANK_NORM ? pow(10, erank_bin_mean(r, q, b, i, layer, -1, true))
                                : erank_bin_mean(r, q, b, i, layer, -1, false);
-    if (b->single || !*name)
+    if (layer < 0)
         snprintf(text, sizeof text, "%s", name);
-    else if (r->linear)
-        snprintf(text, sizeof text, "%s (mean of %lld positions)", name,
-                 (long long)(b->first[1] - b->first[0]));
     else
-        snprintf(text, sizeof text, "%s (mean of 1/%d octave)", name, CURVE_OCTAVE);
+        snprintf(text, sizeof text, "layer %d", r->layer[layer]);
     bool ok = figure_series(f, text, style, b->n, b->centre, y, NULL, NULL, NULL, e);
-    if (ok)
+    if (ok) {
         f->series[f->n_series - 1].colour = colour;
+        f->series[f->n_series - 1].silent = layer >= 0;
+    }
     free(y);
     return ok;
 }
 
+static bool note_bins(figure *f, const erank_result *r, const erank_bins *b, err *e) {
+    if (r->linear)
+        return figure_note(f, e, "Curves are means over %lld positions.",
+                           (long long)(b->first[1] - b->first[0]));
+    return figure_note(f, e, "Curves are means over 1/%d octave of positions.", CURVE_OCTAVE);
+}
+
+// *noted: the picture says already that its curves are means of several positions.
 static bool add_curves(figure *f, const erank_result *r, erank_quantity q, const char *name,
-                       bool alone, int colour, err *e) {
+                       bool alone, int colour, bool *noted, err *e) {
     erank_bins b;
     if (!erank_bins_make(r, r->linear ? CURVE_LINEAR : CURVE_OCTAVE, &b, e))
         return false;
@@ -135,6 +143,8 @@ static bool add_curves(figure *f, const erank_result *r, erank_quantity q, const
     for (int l = 0; ok && alone && r->n_layers > 1 && l < r->n_layers; l++)
         ok = add_curve(f, r, q, &b, l, "", STYLE_FAINT, colour, e);
     ok = ok && add_curve(f, r, q, &b, -1, name, STYLE_LINE, colour, e);
+    if (ok && !b.single && !*noted)
+        ok = *noted = note_bins(f, r, &b, e);
     erank_bins_free(&b);
     return ok;
 }
@@ -166,7 +176,7 @@ static bool curves_axes(figure *f, const erank_result *const *r, shared s, erank
 
 static figure *curves(const erank_result *const *r, size_t n, shared s, erank_quantity q, err *e) {
     char title[512], subtitle[640], name[256];
-    bool rank = q == ERANK_RANK;
+    bool rank = q == ERANK_RANK, noted = false;
     curves_title(r, n, s, rank ? "mean effective rank" : "mean size of states", title,
                  sizeof title);
     subtitle_of(r[0], s.document, subtitle, sizeof subtitle);
@@ -175,13 +185,13 @@ static figure *curves(const erank_result *const *r, size_t n, shared s, erank_qu
         goto fail;
     for (size_t i = 0; i < n; i++) {
         name_of(r[i], s, n, name, sizeof name);
-        if (!add_curves(f, r[i], q, name, n == 1, (int)i, e) ||
+        if (!add_curves(f, r[i], q, name, n == 1, (int)i, &noted, e) ||
             (rank && !note_states(f, r[i], name, e)))
             goto fail;
     }
     if (n == 1 && r[0]->n_layers > 1 &&
-        !figure_note(f, e, "Thin curves: the %d layers. Mean over %d heads each.", r[0]->n_layers,
-                     r[0]->n_heads))
+        !figure_note(f, e, "Thin curves: the %d layers, means over %d head%s each.", r[0]->n_layers,
+                     r[0]->n_heads, r[0]->n_heads == 1 ? "" : "s"))
         goto fail;
     if (!figure_note(f, e,
                      rank ? "Effective rank is about shape only: see the norms beside it."

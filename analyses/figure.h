@@ -41,7 +41,9 @@ typedef enum {
 } series_style;
 
 typedef struct series {
-    char *name; // legend; "" = none. A smoothed curve names its window here.
+    char *name;  // legend; "" = none. A smoothed curve's window stands here, in the subtitle or in
+                 // a note.
+    bool silent; // no legend entry: the name is for CSV
     series_style style;
     int colour;      // index into the palette; -1 = next free one
     size_t n;        // points (bins for FIG_HIST)

@@ -44,6 +44,7 @@ typedef struct watcher {
     int32_t same; // likeliest token so far
     int64_t since, seen;
     bool loop_told, state_told;
+    int *heads; // of each layer, known after its first block
 } watcher;
 
 static void flag(loss_result *r, int64_t row, int64_t position, const char *what) {
@@ -77,27 +78,53 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
     return true;
 }
 
-// The first head whose state is no longer finite, seen at the start of a block.
-static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
-                     err *e) {
-    watcher *w = ctx;
-    if (w->state_told || t0 == 0)
+// The first head whose state [H*K, V] is no longer finite, or so large that a float32 keeps less
+// than two digits of what a token of size 1 writes. position: tokens read so far.
+static bool watch_state(watcher *w, int layer, int64_t position, mat state, backend *be, err *e) {
+    const double bound = LOSS_STATE_BOUND;
+    if (w->state_told)
         return true;
-    int64_t size = (int64_t)s->s.K * s->s.V, all = size * s->s.H;
+    int H = w->heads[layer];
+    int64_t all = state.rows * state.cols, size = all / H;
     double *v = mem_alloc((size_t)all, sizeof *v, "a state", e);
     if (!v)
         return false;
     be->op->read(be, state, v);
-    for (int64_t i = 0; i < all && !w->state_told; i++)
-        if (!isfinite(v[i])) {
-            char text[96];
-            snprintf(text, sizeof text, "the state of L%d.H%lld is not finite", layer,
-                     (long long)(i / size));
-            flag(w->r, w->row, t0, text);
-            w->state_told = true;
+    for (int64_t h = 0; h < H && !w->state_told; h++) {
+        double sum = 0;
+        bool finite = true;
+        char text[96];
+        for (int64_t i = h * size; i < (h + 1) * size; i++) {
+            finite &= isfinite(v[i]) != 0;
+            sum += v[i] * v[i];
         }
+        double norm = sqrt(sum);
+        if (!finite)
+            snprintf(text, sizeof text, "the state of L%d.H%lld is not finite", layer,
+                     (long long)h);
+        else if (norm > bound)
+            snprintf(text, sizeof text, "the state of L%d.H%lld has norm %.2g, beyond %.0g", layer,
+                     (long long)h, norm, bound);
+        else
+            continue;
+        flag(w->r, w->row, position, text);
+        w->state_told = true;
+    }
     free(v);
     return backend_check(be, e);
+}
+
+// At the start of every block but the first; on_final_state sees what the last block left.
+static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
+                     err *e) {
+    watcher *w = ctx;
+    w->heads[layer] = s->s.H;
+    return t0 == 0 || watch_state(w, layer, t0, state, be, e);
+}
+
+static bool on_final_state(void *ctx, int layer, mat state, backend *be, err *e) {
+    watcher *w = ctx;
+    return watch_state(w, layer, w->r->n + 1, state, be, e);
 }
 
 static void flag_jump(loss_result *r, int64_t row, const double *x, double jump) {
@@ -108,33 +135,52 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
             flag(r, row, i, "the loss is not finite");
             return;
         }
-    // The first tokens of a row are always dear: the watch begins after them.
-    for (int64_t i = SPAN; i + 2 * SPAN <= r->n; i++) {
+    // The first tokens of a row are always dear: the watch begins after them. Where the difference
+    // of the means passes the bound it goes on growing up to the jump itself: that place is told.
+    double best = jump;
+    int64_t at = -1;
+    for (int64_t i = SPAN; i + 2 * SPAN <= r->n && (at < 0 || i <= at + SPAN); i++) {
         if (i == SPAN)
             for (int64_t j = 0; j < SPAN; j++) {
                 before += x[i + j];
                 after += x[i + SPAN + j];
             }
-        if ((after - before) / SPAN > jump) {
-            char text[96];
-            snprintf(text, sizeof text, "the mean of %d losses jumps by %.2f nats", SPAN,
-                     (after - before) / SPAN);
-            flag(r, row, i + SPAN, text);
-            return;
+        if ((after - before) / SPAN > best) {
+            best = (after - before) / SPAN;
+            at = i;
         }
         before += x[i + SPAN] - x[i];
         if (i + 2 * SPAN < r->n)
             after += x[i + 2 * SPAN] - x[i + SPAN];
     }
+    if (at >= 0) {
+        char text[96];
+        snprintf(text, sizeof text, "the mean of %d losses jumps by %.2f nats", SPAN, best);
+        flag(r, row, at + SPAN, text);
+    }
+}
+
+// FNV-1a over the ids: tells whether two models read the same tokens.
+static void mark_ids(loss_result *r, const int32_t *ids) {
+    if (r->ids_mark == 0)
+        r->ids_mark = 14695981039346656037u;
+    for (int64_t i = 0; i <= r->n; i++)
+        for (int b = 0; b < 32; b += 8)
+            r->ids_mark = (r->ids_mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
 }
 
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e) {
     watcher w = {.r = r, .ids = ids, .loss = r->loss + row * r->n, .row = row};
-    probe p = {.ctx = &w, .on_loss = on_loss, .on_steps = on_steps};
+    probe p = {
+        .ctx = &w, .on_loss = on_loss, .on_steps = on_steps, .on_final_state = on_final_state};
     const probe *probes[] = {&p};
-    if (!fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e))
+    w.heads = mem_zalloc((size_t)f->m->info.n_layers, sizeof *w.heads, "heads", e);
+    bool ok = w.heads && fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e);
+    free(w.heads);
+    if (!ok)
         return false;
+    mark_ids(r, ids);
     flag_jump(r, row, w.loss, jump);
     return true;
 }
@@ -180,6 +226,8 @@ static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t see
         for (int64_t i = 0; i < rows; i++)
             sum += x[next_random(&seed) % (uint64_t)rows];
         scratch[b] = sum / (double)rows;
+        if (!isfinite(scratch[b]))
+            return;
     }
     qsort(scratch, (size_t)resamples, sizeof *scratch, ascending);
     *lo = scratch[(int)(0.025 * (resamples - 1) + 0.5)];
@@ -192,7 +240,6 @@ static void stretches(loss_result *r) {
     while (from < r->n && r->n_stretches < LOSS_MAX_STRETCHES) {
         loss_stretch *s = &r->stretch[r->n_stretches++];
         int64_t end = to < r->n ? to : r->n;
-        // A row of 32768 tokens has 32767 losses; the last stretch is still called by its end.
         s->from = from;
         s->to = end;
         s->mean = mean_over(r, from, end);
@@ -232,14 +279,27 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
 }
 
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out) {
-    int64_t h = window / 2, from = 0, to = 0; // the sum holds x[from..to)
+    int64_t h = window / 2, from = 0, to = 0; // the sum holds the finite ones of x[from..to)
+    int64_t wild = 0;                         // and this many are none
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        while (to < n && to < i + h + 1)
-            sum += x[to++];
-        while (from < i - h)
-            sum -= x[from++];
-        out[i] = sum / (double)(to - from);
+        // Afresh once a window: what rounding and one huge value left behind goes no further.
+        if (i % (2 * h + 1) == 0) {
+            from = to = i > h ? i - h : 0;
+            sum = 0;
+            wild = 0;
+        }
+        for (; to < n && to < i + h + 1; to++)
+            if (isfinite(x[to]))
+                sum += x[to];
+            else
+                wild++;
+        for (; from < i - h; from++)
+            if (isfinite(x[from]))
+                sum -= x[from];
+            else
+                wild--;
+        out[i] = wild ? NAN : sum / (double)(to - from);
     }
 }
 
@@ -328,10 +388,10 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
     double *v = NULL;
     if (!pick_log(&p, r->n, e))
         return false;
-    v = mem_alloc((size_t)p.n * 2 + 2 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
+    v = mem_alloc((size_t)p.n * 2 + 6 * LOSS_MAX_STRETCHES, sizeof *v, "a curve", e);
     if (!v)
         goto done;
-    double *x = v, *y = v + p.n, *bx = y + p.n, *by = bx + LOSS_MAX_STRETCHES, sum = 0;
+    double *x = v, *y = v + p.n, *bx = y + p.n, *by = bx + 3 * LOSS_MAX_STRETCHES, sum = 0;
     int64_t k = 0;
     for (int64_t i = 0; i < r->n; i++) {
         for (int64_t row = 0; row < r->rows; row++)
@@ -342,17 +402,21 @@ static bool add_ppl_curves(figure *f, const loss_result *r, err *e) {
         }
     }
     char name[256];
-    snprintf(name, sizeof name, "%s, running", r->model);
-    if (!figure_series(f, name, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
+    if (!figure_series(f, r->model, STYLE_LINE, (size_t)p.n, x, y, NULL, NULL, NULL, e))
         goto done;
     for (int64_t i = 0; i < r->n_stretches; i++) {
         const loss_stretch *s = &r->stretch[i];
-        bx[i] = s->from ? sqrt((double)s->from * (double)s->to) : sqrt((double)s->to);
-        by[i] = s->block_ppl;
+        bx[3 * i] = s->from ? (double)s->from : 1;
+        bx[3 * i + 1] = bx[3 * i + 2] = (double)s->to;
+        by[3 * i] = by[3 * i + 1] = s->block_ppl;
+        by[3 * i + 2] = NAN; // a gap between blocks
     }
     snprintf(name, sizeof name, "%s, block", r->model);
-    ok = figure_series(f, name, STYLE_POINTS, (size_t)r->n_stretches, bx, by, NULL, NULL, NULL, e);
-    // Points of a block wear the colour of their model's curve.
+    ok =
+        figure_series(f, name, STYLE_LINE, 3 * (size_t)r->n_stretches, bx, by, NULL, NULL, NULL, e);
+    // Blocks wear the colour of their model's curve, and its name in the legend serves both.
+    if (ok)
+        f->series[f->n_series - 1].silent = true;
     if (ok && f->n_series >= 2)
         f->series[f->n_series - 1].colour = f->series[f->n_series - 2].colour =
             (int)(f->n_series / 2 - 1);
@@ -378,6 +442,11 @@ static bool train_marks(figure *f, const loss_result *const *r, size_t n, err *e
     return true;
 }
 
+// Differences mean something only where both models read the same tokens.
+static bool paired(const loss_result *a, const loss_result *b) {
+    return a->n == b->n && a->rows == b->rows && a->ids_mark == b->ids_mark;
+}
+
 // A panel of losses, or of differences to the first model.
 static figure *loss_panel(const loss_result *const *r, size_t n, bool differences, int64_t smooth,
                           int resamples, uint64_t seed, const char *id, const char *how, err *e) {
@@ -395,7 +464,7 @@ static figure *loss_panel(const loss_result *const *r, size_t n, bool difference
     bool ok = f && position_axis(f, SCALE_LINEAR, e) &&
               figure_axis(&f->y, name, "nats/token", SCALE_LINEAR, e);
     for (size_t i = 0; ok && i < n; i++)
-        if (r[i]->n > 0 && (!differences || (r[i]->n == base->n && r[i]->rows == base->rows)))
+        if (r[i]->n > 0 && (!differences || paired(r[i], base)))
             ok = add_loss_curve(f, r[i], base, smooth, resamples, seed, e);
     if (ok && train_marks(f, r, n, e))
         return f;
@@ -406,10 +475,9 @@ static figure *loss_panel(const loss_result *const *r, size_t n, bool difference
 static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, err *e) {
     char title[256];
     snprintf(title, sizeof title, "perplexity along %s", r[0]->document);
-    figure *f = figure_new(FIG_CURVES, id, title,
-                           "running: exp of the mean of all losses so far; block: exp of a "
-                           "stretch's mean",
-                           e);
+    figure *f =
+        figure_new(FIG_CURVES, id, title,
+                   "curves: running (all tokens so far); level pieces: block (one stretch)", e);
     bool ok = f && position_axis(f, SCALE_LOG2, e) &&
               figure_axis(&f->y, "perplexity", "1", SCALE_LOG10, e);
     for (size_t i = 0; ok && i < n; i++)
@@ -420,6 +488,13 @@ static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, 
     return NULL;
 }
 
+// Wide enough for long rows, narrow enough to leave a short one its shape.
+static int64_t default_smooth(int64_t n) {
+    if (n / 32 > 501)
+        return n / 32;
+    return n / 8 < 501 ? n / 8 : 501;
+}
+
 // The panels of one document; which: its number, for the names.
 static bool document_figures(const loss_result *const *r, size_t n, size_t which, int64_t smooth,
                              int resamples, uint64_t seed, const char *how, figures *out, err *e) {
@@ -428,10 +503,13 @@ static bool document_figures(const loss_result *const *r, size_t n, size_t which
     for (int i = 0; i < 3; i++)
         snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
     if (smooth == 0)
-        smooth = r[0]->n / 32 > 501 ? r[0]->n / 32 : 501;
+        smooth = default_smooth(r[0]->n);
     smooth |= 1;
+    bool pair = false;
+    for (size_t i = 1; i < n; i++)
+        pair |= paired(r[i], r[0]);
     return figures_add(out, loss_panel(r, n, false, smooth, resamples, seed, id[0], how, e), e) &&
-           (n < 2 ||
+           (!pair ||
             figures_add(out, loss_panel(r, n, true, smooth, resamples, seed, id[1], how, e), e)) &&
            figures_add(out, ppl_panel(r, n, id[2], e), e);
 }

@@ -26,6 +26,7 @@ typedef struct loss_flag {
 } loss_flag;
 
 enum { LOSS_MAX_FLAGS = 16 };
+#define LOSS_STATE_BOUND 1e6 // Frobenius norm of a head's state that is flagged (fault B124)
 
 // One model on one document.
 typedef struct loss_result {
@@ -44,7 +45,8 @@ typedef struct loss_result {
         extrapolation; // mean beyond the training length L less the mean over L/2..L; NaN: n <= L
     int64_t n_flags;
     loss_flag flag[LOSS_MAX_FLAGS];
-    int64_t right; // tokens that were the likeliest, counted while reading
+    int64_t right;     // tokens that were the likeliest, counted while reading
+    uint64_t ids_mark; // equal for models that read the same tokens; filled while reading
 } loss_result;
 
 // NULL-safe free; init copies the names and allocates the losses as NaN.
@@ -52,8 +54,10 @@ bool loss_init(loss_result *r, const char *model, const char *document, int64_t 
                int64_t train_length, err *e);
 void loss_free(loss_result *r);
 
-// Reads one row of n + 1 ids into loss[row, :]. jump: nats by which the mean of 64 losses must
-// exceed that of the 64 before to be flagged (fault B124).
+// Reads one row of n + 1 ids into loss[row, :]; rows in order. Flagged (fault B124): a loss that is
+// not finite; a mean of 64 losses more than `jump` nats above that of the 64 before; the same
+// likeliest token 256 times on end; at block borders, a head whose state is not finite or larger
+// than LOSS_STATE_BOUND.
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e);
 
@@ -61,12 +65,14 @@ bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, cons
 bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 
 // Mean over a centred window of `window` values (odd), cut at the ends so that it never extends past
-// the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2.
+// the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2. NaN where that holds a value that
+// is not finite, and only there.
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
 
 // Per document: loss against position, with several models also the paired difference to the first
-// one (same tokens, so what the text itself adds cancels), and the perplexities. Bands with two rows
-// or more. smooth 0: 501, or a 32nd of a longer row.
+// one (same tokens, so what the text itself adds cancels; models that cut the text into other tokens
+// are left out), and the perplexities. Bands with two rows or more. smooth 0: 501, but a 32nd of a
+// row beyond 16k and an eighth of one below 4k.
 bool loss_figures(const loss_result *const *results, size_t n, int64_t smooth, int resamples,
                   uint64_t seed, const char *how, figures *out, err *e);
 

@@ -98,7 +98,23 @@ figure *spectrum_draw_moduli(const spectrum_item *x, size_t index, err *e) {
     return spectrum_drawn(f, ok);
 }
 
+// Does any token of any result rotate? True as well where that was not measured.
+static bool any_rotates(const spectrum_item *x, size_t n, bool *any, err *e) {
+    *any = false;
+    for (size_t i = 0; i < n && !*any; i++) {
+        spectrum_summary s;
+        if (!spectrum_summarise(x[i].result, -1, -1, &s, e))
+            return false;
+        *any = s.complex_share != 0;
+    }
+    return true;
+}
+
+// NULL without an error when no token rotates: the picture of the real values says so.
 figure *spectrum_draw_angles(const spectrum_item *x, size_t n, err *e) {
+    bool any;
+    if (!any_rotates(x, n, &any, e) || !any)
+        return NULL;
     figure *f = figure_new(FIG_HIST, "angles", "rotation angle of a token's complex pairs",
                            n == 1 ? x->subtitle : "single tokens, all chosen layers and heads", e);
     if (!f)
@@ -139,8 +155,7 @@ figure *spectrum_draw_reals(const spectrum_item *x, size_t n, err *e) {
         pool_tokens(x[i].result, TOKEN_REAL, count);
         ok = spectrum_summarise(x[i].result, -1, -1, &s, e);
         if (ok)
-            snprintf(name, sizeof name, "%s: %.3g %% of all below 0", x[i].name,
-                     100 * s.negative_share);
+            snprintf(name, sizeof name, "%s: %.3g %% below 0", x[i].name, 100 * s.negative_share);
         ok = ok && hist_series(f, name, count, -1, 1, e);
     }
     bool frozen = false;
@@ -151,5 +166,10 @@ figure *spectrum_draw_reals(const spectrum_item *x, size_t n, err *e) {
         }
     if (ok && frozen)
         ok = figure_note(f, e, "Frozen directions (eigenvalue = the decay) are not counted.");
+    bool any = true;
+    if (ok)
+        ok = any_rotates(x, n, &any, e);
+    if (ok && !any)
+        ok = figure_note(f, e, "No token rotates: all eigenvalues of single tokens are real.");
     return spectrum_drawn(f, ok);
 }

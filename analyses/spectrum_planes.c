@@ -136,7 +136,7 @@ static bool add_points(figure *f, const spectrum_result *r, int window, err *e) 
         all = total;
     if (ok && c.shown < all)
         ok = figure_note(f, e, "%lld of %lld eigenvalues drawn%s.", (long long)c.shown,
-                         (long long)all, window < 0 ? ", complex ones preferred" : "");
+                         (long long)all, window < 0 ? ", complex ones first" : "");
     free(c.x);
     free(c.y);
     return ok;
@@ -167,9 +167,10 @@ static bool token_notes(figure *f, const spectrum_result *r, err *e) {
         return false;
     bool ok = true;
     if (real_by_similarity(r))
-        ok = figure_note(f, e,
-                         "One decay per channel: a single step is similar to a symmetric matrix, "
-                         "all its eigenvalues are real; every some-th token was solved.");
+        ok =
+            figure_note(f, e,
+                        "One decay per channel: a single step is similar to a symmetric matrix, "
+                        "all its eigenvalues are real; they were solved for a part of the tokens.");
     if (ok && s.strong)
         ok = figure_note(f, e,
                          "%lld factors have beta |k|^2 above 2 (largest %.6g): no contraction.",
@@ -193,6 +194,16 @@ static bool window_notes(figure *f, const spectrum_result *r, int window, err *e
     return ok;
 }
 
+// The shortest window that leaves no direction frozen and takes K keys or more, beyond the middle one.
+static int pick_long(const spectrum_result *r) {
+    int middle = spectrum_pick_window(r, 8, false);
+    const head_shape *s = &r->layer[0].shape;
+    int64_t least = s->n_h > 0 ? s->K / s->n_h : s->K;
+    if (middle >= 0 && least <= r->windows[middle])
+        least = r->windows[middle] + 1;
+    return spectrum_pick_window(r, least, true);
+}
+
 figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane which, err *e) {
     static const char *const ids[] = {"plane-tokens", "plane-middle", "plane-long"};
     const spectrum_result *r = x->result;
@@ -200,7 +211,7 @@ figure *spectrum_draw_plane(const spectrum_item *x, size_t index, spectrum_plane
     if (which == PLANE_MIDDLE)
         window = spectrum_pick_window(r, 8, false);
     else if (which == PLANE_LONG)
-        window = spectrum_pick_window(r, 1, true);
+        window = pick_long(r);
     if (which != PLANE_TOKENS && window < 0)
         return NULL;
     char id[64], title[256];

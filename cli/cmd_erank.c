@@ -206,15 +206,15 @@ static bool add_json(job *j, size_t model, size_t document, const erank_result *
 // ---- text ---------------------------------------------------------------------------------------
 
 static void print_heading(const job *j, const erank_result *r, const rows *rows) {
-    char every[48] = "every";
+    char every[48] = "";
     if (r->every > 1)
-        snprintf(every, sizeof every, "every %lldth", (long long)r->every);
-    output_print(j->out, "%s on %s: states of %d layer%s x %d head%s, %d x %d, %s %s %s\n",
+        snprintf(every, sizeof every, "%lld ", (long long)r->every);
+    output_print(j->out, "%s on %s: states of %d layer%s x %d head%s, %d x %d, %s every %s%s%s\n",
                  r->model, r->document, r->n_layers, r->n_layers == 1 ? "" : "s", r->n_heads,
                  r->n_heads == 1 ? "" : "s", r->K, r->V, r->before ? "before" : "after", every,
-                 r->micro ? "micro-step" : "token");
-    output_print(j->out, "  %lld row%s of %lld tokens (%s)\n", (long long)r->rows,
-                 r->rows == 1 ? "" : "s", (long long)r->length, j->how);
+                 r->micro ? "micro-step" : "token", r->every > 1 ? "s" : "");
+    output_print(j->out, "  %lld row%s of %lld token%s (%s)\n", (long long)r->rows,
+                 r->rows == 1 ? "" : "s", (long long)r->length, r->length == 1 ? "" : "s", j->how);
     if (rows->d.added[0])
         output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);
     if (r->n_left_out) {
@@ -388,6 +388,8 @@ static bool pictures(job *j, err *e) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r && to_ints(&o->layers, &j.layers, e) && to_ints(&o->heads, &j.heads, e);
     for (size_t i = 0; ok && i < o->n_models; i++) {

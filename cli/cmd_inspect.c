@@ -99,7 +99,7 @@ const command command_inspect = {
         "not known, is listed all the same, with the reason.\n"
         "State bytes are heads x K x V x 4 a layer; more micro-steps a token (n_h) do not enlarge "
         "a state. A tokenizer.json over 1 MiB is only looked at, unless --full or --strict.",
-    .example = "deltop inspect examples/small-deltanet --stats --include '*A_log'\n"
+    .example = "deltop inspect examples/small-gated-deltaproduct2 --stats --include '*A_log'\n"
                "deltop inspect runs/last --strict --json",
     .min_models = 1,
     .max_models = ANY_NUMBER,

@@ -25,7 +25,8 @@ static const loss_options defaults = {0, 200, 3};
 
 static const option_spec own[] = {
     {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
-     .help = "tokens of the moving mean in the picture (default 501, or a 32nd of a longer row)"},
+     .help = "tokens of the moving mean in the picture (default 501; a 32nd of a row "
+             "beyond 16k, an eighth of one below 4k)"},
     {"resamples", OPT_INT, offsetof(loss_options, resamples), .lo = 0, .hi = 100000,
      .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
     {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
@@ -50,6 +51,8 @@ static json_t *stretches_json(const loss_result *r) {
         json_t *j = json_object();
         bad |= json_object_set_new(j, "from", json_integer(r->stretch[i].from));
         bad |= json_object_set_new(j, "to", json_integer(r->stretch[i].to));
+        // B80: every position of a stretch has been read in this many rows.
+        bad |= json_object_set_new(j, "rows", json_integer(r->rows));
         bad |= json_object_set_new(j, "mean", output_json_real(r->stretch[i].mean));
         bad |= json_object_set_new(j, "block_ppl", output_json_real(r->stretch[i].block_ppl));
         bad |= json_array_append_new(a, j);
@@ -102,6 +105,12 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
     output_print(j->out, "%s on %s: %lld token%s scored in %lld row%s of %lld (%s)\n", r->model,
                  r->document, (long long)r->scored, r->scored == 1 ? "" : "s", (long long)r->rows,
                  r->rows == 1 ? "" : "s", (long long)rows->length, j->how);
+    if (rows->resets || rows->unread)
+        output_print(j->out,
+                     "  state emptied %lld time%s (%lld tokens of context dropped), %lld tokens "
+                     "unread\n",
+                     (long long)rows->resets, rows->resets == 1 ? "" : "s",
+                     (long long)rows->dropped, (long long)rows->unread);
     if (rows->d.added[0])
         output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);
     output_print(j->out, "  mean %.4f nats/token, total perplexity %.3f", r->mean, r->total_ppl);
@@ -194,6 +203,8 @@ static bool pictures(job *j, err *e) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r != NULL;
     for (size_t i = 0; ok && i < o->n_models; i++) {
@@ -202,9 +213,12 @@ static int run(const options *o, err *e) {
             ok = one(&j, i, k, e);
     }
     ok = ok && pictures(&j, e);
-    json_t *v = ok ? output_head(j.out) : NULL;
-    if (ok && v) {
-        json_object_set(v, "results", j.results);
+    if (ok) {
+        json_t *v = output_head(j.out);
+        if (v && json_object_set(v, "results", j.results) != 0) {
+            json_decref(v);
+            v = NULL;
+        }
         ok = output_finish(j.out, "loss.json", v, e);
     }
     for (size_t i = 0; i < j.n; i++)
@@ -224,8 +238,8 @@ const command command_loss = {
         "loss[i] is the loss in nats of token i+1 given those before it. A row is a stretch of "
         "--length tokens that starts from a zero state. Three perplexities are kept apart: running "
         "(exp of the mean of all losses so far), block (exp of a stretch's mean) and total. "
-        "Several "
-        "models are drawn into one picture.",
+        "Several models are drawn into one picture. With --out, loss.npy is [rows, tokens - 1] for "
+        "each model and document.",
     .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out loss-out",
     .min_models = 1,

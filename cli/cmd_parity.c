@@ -69,6 +69,8 @@ static int run(const options *o, err *e) {
     output *out = ok ? output_open(o, e) : NULL;
     json_t *results = json_array();
     ok = out != NULL;
+    if (ok)
+        output_ran_on(out, s.be);
     for (size_t i = 0; ok && i < o->n_models; i++) {
         const char *folder = own_options->reference ? own_options->reference : o->model[i];
         char *beside = file_is_folder(folder) ? NULL : file_folder(folder, e);

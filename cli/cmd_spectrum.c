@@ -82,6 +82,7 @@ static void choose(job *j) {
 static void print_windows(const job *j, const spectrum_result *r, const spectrum_span *w) {
     output_print(j->out, "  %6s %8s %7s %8s %8s %9s %11s %9s\n", "W", "products", "frozen", "|P|_2",
                  "radius", "complex", "half-life", "never");
+    bool lost = false;
     for (int i = 0; i < r->n_windows; i++) {
         if (w[i].products == 0)
             continue;
@@ -91,15 +92,18 @@ static void print_windows(const job *j, const spectrum_result *r, const spectrum
         else if (!isnan(w[i].half_life[1]))
             snprintf(life, sizeof life, "%.4g", w[i].half_life[1]);
         else if (w[i].lost > 0.5)
-            snprintf(life, sizeof life, "lost");
+            snprintf(life, sizeof life, "lost"), lost = true;
         if (!isnan(w[i].never))
             snprintf(never, sizeof never, "%.3g%%", 100 * w[i].never);
         output_print(j->out, "  %6lld %8lld %7d %8.4g %8.4g %8.1f%% %11s %9s\n", (long long)w[i].W,
                      (long long)w[i].products, w[i].frozen, w[i].norm2[1], w[i].radius[1],
                      100 * w[i].complex_share, life, never);
     }
-    output_print(j->out,
-                 "  (medians over products; half-life in tokens, median over their modes)\n");
+    output_print(j->out, "  (medians over products; half-life in tokens, median over their modes;"
+                         " never: share that does not decay)\n");
+    if (lost)
+        output_print(j->out,
+                     "  (lost: most modes are below rounding, so their median is not known)\n");
 }
 
 // "12.3 tokens", "never", "-" (not measured).
@@ -123,12 +127,13 @@ static void print_half_life(const job *j, const spectrum_summary *s) {
         output_print(j->out, "\n");
 }
 
-static void print_summary(const job *j, const reading *x, const rows *rows,
-                          const spectrum_summary *s) {
+static void print_summary(const job *j, const reading *x, size_t model, size_t document,
+                          const rows *rows, const spectrum_summary *s) {
     const spectrum_result *r = &x->r;
     const spectrum_layer *l = &r->layer[0];
-    output_print(j->out, "%s: %lld row%s of %lld tokens, %d layer%s, %d head%s, K = %d", x->name,
-                 (long long)r->rows, r->rows == 1 ? "" : "s", (long long)r->T, r->n_layers,
+    output_print(j->out, "%s on %s: %lld row%s of %lld token%s, %d layer%s, %d head%s, K = %d",
+                 output_model(j->out, model), output_document(j->out, document), (long long)r->rows,
+                 r->rows == 1 ? "" : "s", (long long)r->T, r->T == 1 ? "" : "s", r->n_layers,
                  r->n_layers == 1 ? "" : "s", l->n_heads, l->n_heads == 1 ? "" : "s", l->shape.K);
     if (l->shape.erase == ERASE_KEY)
         output_print(j->out, ", n_h = %d", l->shape.n_h);
@@ -146,8 +151,9 @@ static void print_summary(const job *j, const reading *x, const rows *rows,
     if (s->singular)
         output_print(j->out, " (%lld singular tokens left out)", (long long)s->singular);
     if (r->lyapunov_tokens)
-        output_print(j->out, "; exponents over the last %lld tokens: %.5f to %.5f",
-                     (long long)r->lyapunov_tokens, s->largest_exponent, s->smallest_exponent);
+        output_print(j->out, "; exponents over the last %lld token%s: %.5f to %.5f",
+                     (long long)r->lyapunov_tokens, r->lyapunov_tokens == 1 ? "" : "s",
+                     s->largest_exponent, s->smallest_exponent);
     output_print(j->out, "\n");
     print_half_life(j, s);
 }
@@ -207,8 +213,9 @@ static bool name_it(job *j, reading *x, size_t model, size_t document, const row
     const char *m = output_model(j->out, model), *d = output_document(j->out, document);
     session_how(&j->s, j->device, sizeof j->device);
     x->name = j->o->n_documents == 1 ? mem_strdup(m, e) : format(e, "%s on %s", m, d);
-    x->subtitle = format(e, "%s, %lld x %lld tokens, %s", d, (long long)rows->n,
-                         (long long)rows->length, j->device);
+    x->subtitle = format(e, "%s, %lld row%s of %lld token%s, %s", d, (long long)rows->n,
+                         rows->n == 1 ? "" : "s", (long long)rows->length,
+                         rows->length == 1 ? "" : "s", j->device);
     char *source = format(e, "%s%s%s on %s (sha256 %s)", j->source ? j->source : "",
                           j->source ? "; " : "", m, d, rows->d.sha256);
     free(j->source);
@@ -248,7 +255,7 @@ static bool report(job *j, reading *x, size_t model, size_t document, const rows
         ok = spectrum_window_summary(r, -1, -1, i, &w[i], e);
     ok = ok && add_json(j, model, document, rows, spectrum_json(r, &s, w, e), e);
     if (ok) {
-        print_summary(j, x, rows, &s);
+        print_summary(j, x, model, document, rows, &s);
         print_windows(j, r, w);
         print_notes(j, r, &s);
         warn(x, &s);
@@ -308,6 +315,8 @@ static void release(job *j) {
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    if (ok)
+        output_ran_on(j.out, j.s.be);
     if (ok) {
         choose(&j);
         j.done = mem_zalloc(o->n_models * o->n_documents, sizeof *j.done, "results", e);
@@ -341,8 +350,11 @@ const command command_spectrum = {
         "tokens (those that are not frozen) and of windows, the norm of P beside its spectral "
         "radius, the mean rate from determinants, Lyapunov exponents by QR, and half-lives "
         "W ln 2 / -ln|lambda|.\n"
-        "eig.npy is [layers, heads, windows, samples, K], NaN where no whole window lies behind "
-        "the sampled token; spectrum.json names windows and tokens.",
+        "eig.npy is [layers, heads, windows, samples, K], norm2.npy and radius.npy are without K, "
+        "NaN where no whole window lies behind the sampled token; spectrum.json names windows and "
+        "tokens. Products that would underflow are kept scaled: where there is a log_scale.npy, "
+        "multiply by exp(log_scale). ledger.npy is ln|det A_t| [layers, heads, tokens] (several "
+        "rows: [layers, heads, rows, tokens]), lyapunov.npy [layers, heads, K].",
     .example = "deltop spectrum examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out spectrum-out",
     .min_models = 1,

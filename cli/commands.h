@@ -16,7 +16,8 @@
     X(loss) \
     X(erank) \
     X(spectrum) \
-    X(parity)
+    X(parity) \
+    X(explain)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
@@ -29,6 +30,7 @@ struct command {
     const char *example; // a whole command line, "deltop loss ..."; several with "\n" between
     // How many models and documents it takes; max ANY_NUMBER: no limit.
     int min_models, max_models, min_documents, max_documents;
+    bool words;              // operands are words that run() reads: no models, no documents
     bool tokenizer_is_model; // a tokenizer.json, or a folder with one, will do as a model
     unsigned takes;          // TAKES_... bits
     const option_spec *own;  // its own options, offsets into a struct of own_size bytes that

@@ -29,7 +29,7 @@ static int print_version(void) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);
     printf("deltop %s\n%s\ncairo %s\nlibpng %s\njansson %s\nPCRE2 %s\nutf8proc %s\nOpenMP %d\n"
-           "CUDA: no backend in this build\n",
+           "CUDA: deltop-cuda.so when it is beside the program\n",
            DELTOP_VERSION, openblas_get_config(), cairo_version_string(), png_get_libpng_ver(NULL),
            jansson_version_str(), pcre, utf8proc_version(), _OPENMP);
     return EXIT_DONE;

@@ -114,6 +114,8 @@ static bool check_number(const command *c, const char *noun, size_t n, int least
 
 bool operands_split(options *o, err *e) {
     const command *c = o->command;
+    if (c->words)
+        return true;
     if (o->n_operands == 0 && c->min_models + c->min_documents > 0)
         return err_set(e, ERR_USAGE, "%s: nothing to work on; usage: deltop %s [OPTIONS] %s",
                        c->name, c->name, c->usage);

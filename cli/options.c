@@ -18,7 +18,7 @@ static const option_spec shared[N_SHARED] = {
     {"precision", OPT_CHOICE, offsetof(options, precision), .choices = "f32|tf32|bf16|f64",
      .help = "number format of the computation (default f32 on the CPU)"},
     {"length", OPT_INT, offsetof(options, length), .lo = 1, .hi = MOST_TOKENS,
-     .help = "tokens of a row (default the whole document)"},
+     .help = "tokens of a row, such as 4096 or 4k (default the whole document)"},
     {"rows", OPT_INT, offsetof(options, rows), .lo = 0, .hi = 1e9,
      .help = "consecutive stretches of --length tokens, each from a zero state; 0 = all whole ones "
              "(default 1)"},
@@ -165,10 +165,9 @@ static bool check_device(const options *o, err *e) {
         return err_set(e, ERR_USAGE,
                        "option --precision: %s needs a GPU; the CPU computes in f32 or f64",
                        o->given[1]);
-    if (cuda)
-        return err_set(e, ERR_DEVICE,
-                       "device %s is not there: this build has no CUDA backend; use --device cpu",
-                       text_show(d));
+    if (cuda && o->precision == PRECISION_F64)
+        return err_set(e, ERR_USAGE,
+                       "option --precision: f64 is the CPU's; a GPU computes in bf16, tf32 or f32");
     return true;
 }
 

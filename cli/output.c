@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 // Why a write to standard output failed, when it was noticed before the final flush.
@@ -20,10 +21,15 @@ static int stdout_reason;
 
 struct output {
     const options *o;
+    const backend *be;        // NULL: nothing said
     char **model, **document; // names
     char **file;              // written so far
     size_t n_files, cap_files;
 };
+
+void output_ran_on(output *x, const backend *be) {
+    x->be = be;
+}
 
 bool output_make_folder(const char *path, err *e) {
     char *p = mem_strdup(path, e);
@@ -60,7 +66,12 @@ output *output_open(const options *o, err *e) {
     x->o = o;
     x->model = names_of_paths(o->model, o->n_models, e);
     x->document = names_of_paths(o->document, o->n_documents, e);
-    if (!x->model || !x->document || (o->out && !output_make_folder(o->out, e))) {
+    bool ok = x->model && x->document && (!o->out || output_make_folder(o->out, e));
+    // Before hours of work, not after them.
+    if (ok && o->out && access(o->out, W_OK | X_OK) != 0)
+        ok = err_set(e, ERR_IO, "cannot write into folder %s: %s", text_show(o->out),
+                     strerror(errno));
+    if (!ok) {
         output_free(x);
         return NULL;
     }
@@ -193,6 +204,23 @@ static bool write_json(output *x, const char *name, const json_t *v, err *e) {
     return ok;
 }
 
+// A line for every folder: its name, then its files.
+static void print_files(const output *x) {
+    size_t folder = SIZE_MAX;
+    for (size_t i = 0; i < x->n_files; i++) {
+        const char *path = x->file[i], *slash = strrchr(path, '/');
+        size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+        bool same = i && n == folder && memcmp(path, x->file[i - 1], n) == 0;
+        folder = n;
+        if (same)
+            printf(", %s", text_show(path + n));
+        else
+            printf("%s%s", i ? "\n      " : "wrote ", text_show(path));
+    }
+    if (x->n_files)
+        putchar('\n');
+}
+
 bool output_finish(output *x, const char *name, json_t *value, err *e) {
     bool ok = false;
     if (!value) {
@@ -210,8 +238,8 @@ bool output_finish(output *x, const char *name, json_t *value, err *e) {
         ok = dump(value, stdout, "standard output", e);
         goto done;
     }
-    for (size_t i = 0; i < x->n_files && !x->o->quiet; i++)
-        printf("%s%s\n", i == 0 ? "wrote " : "      ", text_show(x->file[i]));
+    if (!x->o->quiet)
+        print_files(x);
     ok = true;
 done:
     json_decref(value);
@@ -286,13 +314,13 @@ json_t *output_head(const output *x) {
     bool ok = v && json_object_set_new(v, "program", json_string("deltop")) == 0 &&
               json_object_set_new(v, "version", json_string(DELTOP_VERSION)) == 0 &&
               json_object_set_new(v, "command", json_string(o->command->name)) == 0;
-    // This build computes on the CPU: that is what "auto" becomes.
     if (ok && (o->command->takes & TAKES_DEVICE))
         ok = json_object_set_new(v, "device_asked", json_string(o->device)) == 0 &&
-             json_object_set_new(v, "device", json_string("cpu")) == 0;
+             json_object_set_new(v, "device", json_string(x->be ? x->be->device : "cpu")) == 0;
     if (ok && (o->command->takes & TAKES_PRECISION))
-        ok = json_object_set_new(v, "precision",
-                                 json_string(precision_name((precision)o->precision))) == 0;
+        ok = json_object_set_new(
+                 v, "precision",
+                 json_string(precision_name(x->be ? x->be->prec : (precision)o->precision))) == 0;
     if (ok && o->n_models)
         ok = json_object_set_new(v, "models", named_paths(o->model, x->model, o->n_models)) == 0;
     if (ok && o->n_documents)

@@ -8,6 +8,7 @@
 #define DELTOP_OUTPUT_H
 
 #include "cli/options.h"
+#include "core/backend.h"
 #include "core/err.h"
 
 #include <jansson.h>
@@ -19,6 +20,9 @@ typedef struct output output;
 // o must live as long as the output. NULL on failure.
 output *output_open(const options *o, err *e);
 void output_free(output *x); // NULL is fine
+
+// Says in the JSON which device and precision computed; without a call: the CPU in --precision.
+void output_ran_on(output *x, const backend *be);
 
 // Short names, unique among the models (documents), safe as file names: the last part of a folder,
 // the stem of a file, "stdin". Equal ones get their parent folder in front ("a-final", "b-final"),

@@ -16,10 +16,15 @@ tokenizer *reading_tokenizer(const char *model, err *e) {
 }
 
 bool reading_bos(const char *model, const tokenizer *t, int32_t *bos, err *e) {
-    *bos = t ? tokenizer_bos(t) : -1;
+    err none;
+    err_clear(&none);
+    // Ids from a file need no tokenizer, but theirs says which of them begins a text.
+    tokenizer *own = t ? NULL : reading_tokenizer(model, &none);
+    const tokenizer *known = t ? t : own;
+    *bos = known ? tokenizer_bos(known) : -1;
+    tokenizer_close(own);
     if (*bos >= 0)
         return true;
-    err none;
     err_clear(&none);
     config *c = config_open(model, &none); // a bare tokenizer has no config
     int64_t id = -1;

@@ -11,7 +11,8 @@
 tokenizer *reading_tokenizer(const char *model, err *e);
 
 // The id that --add-bos puts in front and --reset-at-bos watches for: the tokenizer's, else
-// "bos_token_id" of the model's config. t may be NULL. ERR_MISSING when neither names one.
+// "bos_token_id" of the model's config. t NULL: a tokenizer that lies with the model is asked too.
+// ERR_MISSING when neither names one.
 bool reading_bos(const char *model, const tokenizer *t, int32_t *bos, err *e);
 
 // True when DOCUMENT is read without a tokenizer (.npy).

@@ -1,11 +1,11 @@
 #include "cli/session.h"
 
+#include "cli/device.h"
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
 #include "core/mem.h"
 #include "core/text.h"
-#include "kernels/cpu/cpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 bool session_open(session *s, const options *o, err *e) {
     *s = (session){.o = o, .bos = -1};
-    s->be = cpu_open((precision)o->precision, (int)o->threads, e);
+    s->be = device_open(o, e);
     return s->be != NULL;
 }
 
@@ -121,6 +121,28 @@ static bool cut_starts(const session *s, rows *r, err *e) {
     return true;
 }
 
+// What emptied states had read. A reset_id and a document start at one place are one reset.
+static void count_resets(rows *r) {
+    r->resets = r->dropped = 0;
+    for (int64_t row = 0; row < r->n; row++) {
+        const row_options *o = &r->opt[row];
+        const int32_t *ids = rows_ids(r, row);
+        int64_t k = 0;
+        if (row > 0) {
+            r->resets++;
+            r->dropped = row * r->length;
+        }
+        for (int64_t t = 1; t < r->length && (o->reset_id >= 0 || k < o->n_starts); t++) {
+            bool start = k < o->n_starts && o->starts[k] == t;
+            k += start;
+            if (start || (o->reset_id >= 0 && ids[t] == o->reset_id)) {
+                r->resets++;
+                r->dropped = row * r->length + t;
+            }
+        }
+    }
+}
+
 bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     const char *path = s->o->document[i];
     document_options how = {.tokenizer = s->t,
@@ -154,8 +176,8 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     int64_t whole = r->length ? r->d.n / r->length : 0;
     r->n = s->o->rows == 0 ? whole : s->o->rows;
     if (r->n > whole) {
-        say_note("%s: %lld whole rows of %lld tokens, fewer than --rows %lld", text_show(path),
-                 (long long)whole, (long long)r->length, (long long)r->n);
+        say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld", text_show(path),
+                 (long long)whole, whole == 1 ? "" : "s", (long long)r->length, (long long)r->n);
         r->n = whole;
     }
     r->unread = r->d.n - r->n * r->length;
@@ -163,6 +185,7 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
         rows_free(r);
         return false;
     }
+    count_resets(r);
     return true;
 }
 
@@ -176,6 +199,8 @@ json_t *session_rows_json(const session *s, const rows *r) {
         j, "state",
         json_string(s->o->reset_at_bos ? "each row from a zero state, emptied at document starts"
                                        : "each row from a zero state, carried through it"));
+    bad |= json_object_set_new(j, "state_resets", json_integer(r->resets));
+    bad |= json_object_set_new(j, "context_dropped", json_integer(r->dropped));
     bad |= json_object_set_new(j, "added", output_json_text(r->d.added));
     bad |= json_object_set_new(j, "invalid_utf8", json_integer((json_int_t)r->d.bad_utf8));
     bad |= json_object_set_new(j, "sha256", json_string(r->d.sha256));

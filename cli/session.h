@@ -33,10 +33,14 @@ int64_t session_train_length(const session *s);
 // A document cut into rows of --length tokens (default: all of it), --rows of them (default 1,
 // 0 = all whole ones), each from a zero state.
 typedef struct rows {
-    document d;       // owned
-    int64_t length;   // tokens of a row
-    int64_t n;        // rows
-    int64_t unread;   // tokens of the document behind the last row
+    document d;     // owned
+    int64_t length; // tokens of a row
+    int64_t n;      // rows
+    int64_t unread; // tokens of the document behind the last row
+    int64_t
+        resets; // how often a state that had read something was emptied: row and document starts
+    int64_t
+        dropped; // tokens that such states had read: context that later tokens did not get (B127)
     row_options *opt; // [n]: where the state is emptied inside a row; owned
     int64_t *starts;  // storage of opt; owned
 } rows;
@@ -55,8 +59,9 @@ int64_t session_block(const session *s);
 // "cpu, f32" and the like, for subtitles: device, precision.
 const char *session_how(const session *s, char *buf, size_t size);
 
-// Facts about a reading for JSON: tokens, rows, row_tokens, tokens_unread, sha256, added ids,
-// train_length, state ("each row from a zero state"). NULL on failed allocation.
+// Facts about a reading for JSON: tokens, rows, row_tokens, tokens_unread, state ("each row from a
+// zero state, ..."), state_resets, context_dropped, added ids, sha256, train_length. NULL on failed
+// allocation.
 json_t *session_rows_json(const session *s, const rows *r);
 
 #endif

@@ -28,8 +28,9 @@ void arena_free(arena *a) {
     free(a);
 }
 
-mat arena_mat(arena *a, int64_t rows, int64_t cols) {
-    int64_t need = (rows * cols + ALIGN - 1) / ALIGN * ALIGN;
+static mat take(arena *a, int64_t rows, int64_t cols, int esize) {
+    int64_t elements = rows * cols * esize / a->be->esize; // of a piece
+    int64_t need = (elements + ALIGN - 1) / ALIGN * ALIGN;
     if (need == 0)
         need = ALIGN;
     if (a->n == 0 || a->used + need > a->piece[a->n - 1].cols) {
@@ -44,11 +45,20 @@ mat arena_mat(arena *a, int64_t rows, int64_t cols) {
         a->piece[a->n++] = m;
         a->used = 0;
     }
-    mat m = mat_cols(a->piece[a->n - 1], a->used, rows * cols);
+    mat m = mat_cols(a->piece[a->n - 1], a->used, elements);
     a->used += need;
     m.rows = rows;
     m.cols = m.ld = cols;
+    m.esize = esize;
     return m;
+}
+
+mat arena_mat(arena *a, int64_t rows, int64_t cols) {
+    return take(a, rows, cols, a->be->esize);
+}
+
+mat arena_mat_exact(arena *a, int64_t rows, int64_t cols) {
+    return take(a, rows, cols, a->be->exact_esize);
 }
 
 void arena_reset(arena *a) {

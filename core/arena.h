@@ -15,6 +15,8 @@ void arena_free(arena *a); // NULL is fine
 // rows x cols, contents undefined, valid until arena_reset. On failure MAT_NONE, and the backend's
 // sticky failure is set.
 mat arena_mat(arena *a, int64_t rows, int64_t cols);
+// The same with elements of the backend's exact_esize.
+mat arena_mat_exact(arena *a, int64_t rows, int64_t cols);
 void arena_reset(arena *a);
 
 #endif

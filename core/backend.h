@@ -8,13 +8,13 @@
 #ifndef DELTOP_BACKEND_H
 #define DELTOP_BACKEND_H
 
+#include "core/complex_f64.h"
 #include "core/err.h"
 #include "core/mat.h"
 #include "core/precision.h"
 #include "core/steps.h"
 #include "core/transitions.h"
 
-#include <complex.h>
 #include <stddef.h>
 
 typedef enum {
@@ -43,6 +43,9 @@ typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
     // write move one mat to and from host doubles/floats, row by row, without gaps on the host.
     mat (*alloc)(backend *be, int64_t rows, int64_t cols);
+    // The same with elements of exact_esize: states, gates, norms and other small weights, which stay
+    // in float32 where matrices are bfloat16.
+    mat (*alloc_exact)(backend *be, int64_t rows, int64_t cols);
     void (*free)(backend *be, mat m);
     void (*zero)(backend *be, mat m);
     void (*copy)(backend *be, mat from, mat to);
@@ -98,12 +101,11 @@ typedef struct backend_ops {
                         const int64_t *at, int64_t n, double *sv, double *fro, err *e);
     // kernels/spectrum.h, on host arrays
     bool (*window_spectrum)(backend *be, const transitions *x, int64_t last, int64_t W,
-                            double complex *eig, double *cond, window_facts *facts, err *e);
+                            complex_f64 *eig, double *cond, window_facts *facts, err *e);
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                      err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
-    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, double complex *eig,
-                           err *e);
+    bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
     void (*close)(backend *be);
 } backend_ops;
 
@@ -112,6 +114,7 @@ struct backend {
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
     precision prec;
     int esize;                  // bytes of one element of a mat
+    int exact_esize;            // the same of alloc_exact: never below 4
     int threads;                // 0 on devices where it means nothing
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     err fail;                   // first failure of an operation since the last backend_check

@@ -25,7 +25,10 @@ fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
             const module *body = m->layers[L].branch[b].body;
             for (int i = 0; i < body->n_carry; i++) {
                 const carry_spec *c = &body->carry[i];
-                mat got = f->be->op->alloc(f->be, c->rows ? c->rows : longest, c->cols);
+                bool exact = body->linear && i == body->state_carry;
+                mat (*alloc)(backend *, int64_t, int64_t) =
+                    exact ? f->be->op->alloc_exact : f->be->op->alloc;
+                mat got = alloc(f->be, c->rows ? c->rows : longest, c->cols);
                 if (mat_none(got)) {
                     backend_check(f->be, e);
                     goto fail;
@@ -71,6 +74,13 @@ mat fwd_left(const fwd *f, int slot) {
 
 mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
     mat y = fwd_tmp(f, x.rows, w.rows);
+    if (!mat_none(y))
+        f->be->op->linear(f->be, x, w, bias, y);
+    return y;
+}
+
+mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
+    mat y = arena_mat_exact(f->tmp, x.rows, w.rows);
     if (!mat_none(y))
         f->be->op->linear(f->be, x, w, bias, y);
     return y;

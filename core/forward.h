@@ -78,6 +78,8 @@ void fwd_leave(fwd *f, int slot, mat x);
 mat fwd_left(const fwd *f, int slot);
 // y = x w^T in fresh scratch
 mat fwd_linear(fwd *f, mat x, mat w, mat bias);
+// The same for gates, betas and decays, which are never rounded below float32.
+mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
 // Short convolution with its carried tail (index into the module's carries) into fresh scratch;
 // without weights (w none) only the activation.
 mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act);

@@ -32,9 +32,10 @@ typedef struct window_facts {
     double radius;    // largest |eigenvalue|
     double logabsdet; // ln |det P| from beta, k.k and gates alone (G12); -inf when singular
     double asymmetry; // |P - P^T|_F / |P|_F (G06)
-    double log_scale; // natural log taken out of eig, norm2 and radius (0 unless they would underflow)
-    int frozen;       // directions the window cannot touch: max(0, K - W n_h) for an
-                      // ungated or head-gated delta rule (G11), else 0
+    double
+        log_scale; // natural log taken out of eig, norm2 and radius (0 unless they would underflow)
+    int frozen;    // directions the window cannot touch: max(0, K - W n_h) for an
+                   // ungated or head-gated delta rule (G11), else 0
 } window_facts;
 
 #endif

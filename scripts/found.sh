@@ -1,5 +1,6 @@
 #!/bin/sh
 # Says what the build found and what it left out.
 cuda="no nvcc: CPU only"
-command -v nvcc >/dev/null 2>&1 && cuda="nvcc found; this version has no CUDA backend yet: CPU only"
+command -v nvcc >/dev/null 2>&1 && cuda="nvcc found: make cuda builds the GPU part"
+[ -e deltop-cuda.so ] && cuda="deltop-cuda.so beside it"
 echo "built ./deltop (OpenBLAS, LAPACKE, OpenMP, cairo, libpng, jansson, PCRE2, utf8proc; $cuda)"

@@ -3,6 +3,7 @@
 // tests/test_parity.c.
 #include "core/families/family.h"
 #include "core/forward.h"
+#include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_mamba.h"
@@ -498,6 +499,38 @@ static void hybrids_have_the_defaults_of_their_library(void **state) {
     }
 }
 
+// Every allocation fails once: an error, never a crash or a leak (the sanitizers look).
+static void out_of_memory_is_an_error_wherever_it_happens(void **state) {
+    (void)state;
+    static const char *const dumps[] = {NULL, "golden/hf-falcon-h1", "golden/hf-granitemoehybrid"};
+    tiny_model *t = tiny_mamba((tiny_mamba_spec){.bias = true, .seed = 27});
+    for (int i = 0; i < 3; i++) {
+        const char *folder = dumps[i] ? files_shared(dumps[i]) : tiny_save(t, "model");
+        double loss[T];
+        bool done = false;
+        long n = 0;
+        // Every failure at first, then some: there are thousands in the larger dumps.
+        for (n = 1; folder && !done; n += n < 200 ? 1 : 17) {
+            err e = {0};
+            probe watch = {.ctx = loss, .on_loss = on_loss};
+            const probe *probes[] = {&watch};
+            backend *be = cpu_open(PRECISION_F32, 1, &e);
+            mem_fail_after(n);
+            model *m = model_open(folder, be, &e);
+            fwd *f = m ? fwd_new(m, 16, T, &e) : NULL;
+            done = f && fwd_row(f, ids, T, NULL, probes, 1, NULL, NULL, &e);
+            mem_fail_after(0);
+            if (!done)
+                assert_int_equal(e.code, ERR_NOMEM);
+            fwd_free(f);
+            model_free(m);
+            backend_close(be);
+        }
+        print_message("measured %s: some %ld allocations\n", dumps[i] ? dumps[i] : "mamba2", n);
+    }
+    tiny_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b122_the_gated_norm_runs_over_each_group),
@@ -515,6 +548,7 @@ int main(void) {
         cmocka_unit_test(settings_that_are_not_known_are_refused_by_name),
         cmocka_unit_test(hybrids_refuse_by_name_what_they_do_not_know),
         cmocka_unit_test(hybrids_have_the_defaults_of_their_library),
+        cmocka_unit_test(out_of_memory_is_an_error_wherever_it_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,11 +230,17 @@ static void values_are_asked_for_and_flags_take_none(void **state) {
     BAD("a --scale lin", ERR_USAGE, "--scale", "lin", "linear, log or signed-log");
 }
 
-static void B99_devices_that_are_not_there_have_their_own_code(void **state) {
+// Whether a device is there is seen when it is opened (test_cli.c).
+static void B99_a_gpu_may_be_asked_for(void **state) {
     (void)state;
-    BAD("a --device cuda", ERR_DEVICE, "cuda", "no CUDA backend");
-    BAD("a --device cuda:3 --precision bf16", ERR_DEVICE, "cuda:3");
-    BAD("a --device cuda:all", ERR_DEVICE, "cuda:all");
+    GOOD("a --device cuda:3 --precision bf16");
+    assert_string_equal(o.device, "cuda:3");
+    options_free(&o);
+}
+
+static void B99_devices_and_precisions_must_fit(void **state) {
+    (void)state;
+    BAD("a --device cuda --precision f64", ERR_USAGE, "f64", "CPU");
     BAD("a --device gpu", ERR_USAGE, "gpu", "auto, cpu, cuda");
     BAD("a --device cuda:x", ERR_USAGE, "cuda:x");
     BAD("a --device cuda:-1", ERR_USAGE, "cuda:-1");
@@ -405,7 +411,8 @@ int main(void) {
         cmocka_unit_test(unknown_options_name_the_nearest),
         cmocka_unit_test(an_option_of_other_commands_is_named_as_such),
         cmocka_unit_test(values_are_asked_for_and_flags_take_none),
-        cmocka_unit_test(B99_devices_that_are_not_there_have_their_own_code),
+        cmocka_unit_test(B99_a_gpu_may_be_asked_for),
+        cmocka_unit_test(B99_devices_and_precisions_must_fit),
         cmocka_unit_test(help_asks_nothing_of_the_rest),
         cmocka_unit_test(sizes_are_read_with_binary_suffixes),
         cmocka_unit_test(every_failing_allocation_is_an_error),

@@ -312,18 +312,18 @@ TEST(histograms_are_shares_that_sum_to_a_hundred) {
         }
     }
     assert_string_equal(find(&f, "angles")->series[0].name, "one: 50 % of tokens rotate");
-    assert_string_equal(find(&f, "reals")->series[1].name, "two: 33.3 % of all below 0");
+    assert_string_equal(find(&f, "reals")->series[1].name, "two: 33.3 % below 0");
     figures_free(&f);
     unmake(m);
 }
 
-TEST(nothing_rotates_is_a_gap_not_a_zero) {
+TEST(where_nothing_rotates_no_angles_are_drawn_and_a_note_says_so) {
     made *m = make(DECAY_NONE);
     m->head.tokens.tokens = 2;
     figures f = draw(m, 1);
-    const figure *h = find(&f, "angles");
-    assert_string_equal(h->series[0].name, "one: no token rotates");
-    assert_true(isnan(h->series[0].y[0]));
+    for (size_t i = 0; i < f.n; i++)
+        assert_string_not_equal(f.v[i]->id, "angles");
+    assert_true(noted(find(&f, "reals"), "No token rotates"));
     figures_free(&f);
     unmake(m);
 }
@@ -388,7 +388,7 @@ int main(void) {
         cmocka_unit_test(diagonal_kinds_have_the_exponentials_of_their_decays),
         cmocka_unit_test(planes_hold_the_eigenvalues_and_the_unit_circle),
         cmocka_unit_test(histograms_are_shares_that_sum_to_a_hundred),
-        cmocka_unit_test(nothing_rotates_is_a_gap_not_a_zero),
+        cmocka_unit_test(where_nothing_rotates_no_angles_are_drawn_and_a_note_says_so),
         cmocka_unit_test(curves_hold_known_numbers_and_gaps),
         cmocka_unit_test(tables_have_a_line_a_head_and_a_line_a_window),
         cmocka_unit_test(a_run_without_exponents_or_windows_still_has_pictures),

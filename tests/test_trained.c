@@ -2,14 +2,15 @@
 // flash-linear-attention's bf16 losses, and float64 losses, ranks and norms of an independent
 // program.
 //
-// DELTOP_TRAINED_LENGTH shortens the rows (default 32768, the whole reference); prefixes of a
-// causal model have the same losses.
+// DELTOP_TRAINED_LENGTH is the length of the rows: 8192 by default, 32768 is the whole reference
+// (make test-trained); prefixes of a causal model have the same losses.
 #include "analyses/loss.h"
 #include "analyses/rank.h"
 #include "core/document.h"
 #include "core/mem.h"
 #include "core/npy.h"
 #include "kernels/cpu/cpu.h"
+#include "tests/files.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -22,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { ROW = 32768, EVERY = 64 };
+enum { ROW = 32768, SHORT_ROW = 8192, EVERY = 64 };
 
 static const char *const names[] = {
     "deltanet",
@@ -45,7 +46,10 @@ static const char *shared(void) {
 
 static int64_t row_length(void) {
     const char *s = getenv("DELTOP_TRAINED_LENGTH");
-    return s ? atoll(s) : ROW;
+    int64_t n = s && *s ? atoll(s) : SHORT_ROW;
+    if (n < EVERY || n > ROW)
+        fail_msg("DELTOP_TRAINED_LENGTH: %d to %d tokens", EVERY, ROW);
+    return n;
 }
 
 // Not a number of anything when the file is absent.
@@ -123,19 +127,44 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
     return true;
 }
 
+// The ids of a document. Models share tokenizers, and encoding whole documents 36 times takes longer
+// than some of the models: what was read with the same tokenizer.json is kept.
+static const document *ids_of(const char *model, int which) {
+    static struct {
+        char *tokenizer;
+        document d;
+    } kept[2];
+    char path[512];
+    err e = {0};
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/checkpoints/%s/tokenizer.json", shared(), model);
+    char *text = files_read(path, &n);
+    if (kept[which].tokenizer && strcmp(text, kept[which].tokenizer) == 0) {
+        free(text);
+        return &kept[which].d;
+    }
+    document_free(&kept[which].d);
+    free(kept[which].tokenizer);
+    kept[which].tokenizer = text;
+    tokenizer *t = tokenizer_open(path, &e);
+    document_options how = {.tokenizer = t};
+    snprintf(path, sizeof path, "%s/documents/%s.txt", shared(), documents[which]);
+    if (!t || !document_read(path, &how, &kept[which].d, &e))
+        fail_msg("%s", e.text);
+    tokenizer_close(t);
+    return &kept[which].d;
+}
+
 // Reads row 0 of a document; ranks may be NULL.
-static double *read_row(const char *name, const char *doc, precision p, int64_t length, ranks *r) {
+static double *read_row(const char *name, int doc, precision p, int64_t length, ranks *r) {
     char path[512];
     err e = {0};
     snprintf(path, sizeof path, "%s/checkpoints/%s", shared(), name);
     backend *be = cpu_open(p, 0, &e);
     model *m = model_open(path, be, &e);
-    tokenizer *t = m ? tokenizer_open(path, &e) : NULL;
-    document d;
-    document_options how = {.tokenizer = t};
-    snprintf(path, sizeof path, "%s/documents/%s.txt", shared(), doc);
-    if (!t || !document_read(path, &how, &d, &e))
+    if (!m)
         fail_msg("%s", e.text);
+    const document *d = ids_of(name, doc);
     fwd *f = fwd_new(m, 512, length, &e);
     double *loss = calloc((size_t)length, sizeof *loss);
     catcher c = {loss, length - 1};
@@ -148,11 +177,9 @@ static double *read_row(const char *name, const char *doc, precision p, int64_t 
         r->erank = calloc(n, sizeof *r->erank);
         r->norm = calloc(n, sizeof *r->norm);
     }
-    if (!f || !fwd_row(f, d.ids, length, NULL, probes, r ? 2 : 1, NULL, NULL, &e))
+    if (!f || !fwd_row(f, d->ids, length, NULL, probes, r ? 2 : 1, NULL, NULL, &e))
         fail_msg("%s: %s", name, e.text);
     fwd_free(f);
-    document_free(&d);
-    tokenizer_close(t);
     model_free(m);
     backend_close(be);
     return loss;
@@ -178,7 +205,7 @@ static void float32_losses_agree_with_fla_and_with_float64(void **state) {
     for (int i = 0; i < MODELS; i++)
         for (int d = 0; d < 2; d++) {
             int64_t m;
-            double *loss = read_row(names[i], documents[d], PRECISION_F32, n + 1, NULL);
+            double *loss = read_row(names[i], d, PRECISION_F32, n + 1, NULL);
             double *fla = reference(names[i], "peerloss", documents[d], &m);
             double *exact = reference(names[i], "loss64", documents[d], &m);
             double a = worst_stretch(loss, fla, n), b = worst_stretch(loss, exact, n);
@@ -206,7 +233,7 @@ static void float64_losses_ranks_and_norms_agree_with_float64(void **state) {
         for (int d = 0; d < 2; d++) {
             int64_t m, k;
             ranks r = {0};
-            double *loss = read_row(names[i], documents[d], PRECISION_F64, n + 1, &r);
+            double *loss = read_row(names[i], d, PRECISION_F64, n + 1, &r);
             double *exact = reference(names[i], "loss64", documents[d], &m);
             double *rank = reference(names[i], "erank64", documents[d], &k);
             double *norm = reference(names[i], "norm64", documents[d], &k);

@@ -196,10 +196,18 @@ size_t tok_run_decode(const tokenizer *t, const char *path) {
     return n;
 }
 
-double tok_seconds(void) {
+static double clock_of(clockid_t id) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(id, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double tok_seconds(void) {
+    return clock_of(CLOCK_MONOTONIC);
+}
+
+double tok_cpu_seconds(void) {
+    return clock_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 // FIPS 180-4. The round constants are the fractional parts of the cube roots of the first 64

@@ -28,7 +28,8 @@ size_t tok_run_corner(const tokenizer *t, const char *path);
 size_t tok_run_decode(const tokenizer *t, const char *path);
 
 void tok_sha256(const void *data, size_t n, char hex[65]);
-double tok_seconds(void); // a clock
+double tok_seconds(void);     // a clock
+double tok_cpu_seconds(void); // processor time: a busy machine does not make it longer
 
 // Ids of text, which must work; free with ids_free.
 ids tok_encode(const tokenizer *t, const char *text, size_t n, bool special);

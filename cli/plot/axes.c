@@ -250,7 +250,9 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
     int labels = 0;
     for (int i = 0; i < a->n; i++)
         labels += a->tick[i].label[0] != 0;
-    if (labels < 2 && a->scale != SCALE_LINEAR) { // a short log axis: label it like a linear one
+    bool one_token = spec->tokens && labels && a->hi - a->lo < 1; // fractions mean nothing there
+    if (labels < 2 && a->scale != SCALE_LINEAR &&
+        !one_token) { // a short log axis: label it like a linear one
         a->n = 0;
         linear_ticks(a, spec, want, ascii, &factor);
     }

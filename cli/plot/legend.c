@@ -59,8 +59,12 @@ static double end_value(const panel *p, const series *s) {
     return NAN;
 }
 
+static bool is_named(const series *s) {
+    return s->name[0] && !s->silent;
+}
+
 static bool wants_end(const series *s) {
-    return s->style == STYLE_LINE && s->name[0];
+    return s->style == STYLE_LINE && is_named(s);
 }
 
 // All or none: some names at the ends and others in a box would be two legends.
@@ -93,7 +97,7 @@ static bool collect_ends(panel *p) {
 static void cut_entries(panel *p, int n) {
     size_t names = 0;
     for (size_t i = 0; i < p->f->n_series; i++)
-        names += p->f->series[i].name[0] != 0;
+        names += is_named(&p->f->series[i]);
     if (names < (size_t)n)
         return;
     p->legend.n = n;
@@ -110,7 +114,7 @@ void legend_collect(panel *p) {
     if (!ends)
         p->n_end = 0;
     for (size_t i = 0; i < f->n_series; i++)
-        if (f->series[i].name[0] && !(ends && wants_end(&f->series[i])))
+        if (is_named(&f->series[i]) && !(ends && wants_end(&f->series[i])))
             add(p, f->series[i].name, i, panel_look(p, i), kind_of(f, &f->series[i]));
     collect_bands(p);
     if (p->legend.n == LEGEND_MAX)

@@ -23,6 +23,17 @@ static bool inside_frame(const panel *p, rect r) {
            r.y + r.h <= p->frame.y + p->frame.h;
 }
 
+// Struck through by a horizontal line.
+static bool struck(const panel *p, rect box) {
+    for (size_t k = 0; k < p->f->n_marks && k < PANEL_MARKS; k++)
+        if (p->f->marks[k].kind == MARK_Y) {
+            double at = panel_y(p, p->f->marks[k].value);
+            if (at > box.y - 1 && at < box.y + box.h + 1)
+                return true;
+        }
+    return false;
+}
+
 // A name that lies across another vertical line could be that line's.
 static bool crosses(const panel *p, size_t i, rect box) {
     for (size_t k = 0; k < p->f->n_marks && k < PANEL_MARKS; k++)
@@ -37,6 +48,8 @@ static bool crosses(const panel *p, size_t i, rect box) {
 // Takes the box when it is inside and free of other names (strict: and of data).
 static bool take(panel *p, size_t i, rect box, bool strict) {
     if (!inside_frame(p, box) || (strict && busy_at(p, box, BUSY_DATA)))
+        return false;
+    if (strict && p->f->marks[i].kind == MARK_X && struck(p, box))
         return false;
     if (p->f->marks[i].kind == MARK_X && crosses(p, i, box))
         return false;

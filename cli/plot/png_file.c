@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "core/text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <png.h>
 #include <stdlib.h>
@@ -17,8 +18,22 @@ typedef struct failure {
 // libpng reports through this and expects it not to return.
 static void on_error(png_structp png, png_const_charp message) {
     failure *f = png_get_error_ptr(png);
-    snprintf(f->text, sizeof f->text, "%s", message);
+    if (!*f->text)
+        snprintf(f->text, sizeof f->text, "%s", message);
     png_longjmp(png, 1);
+}
+
+// libpng's own writer says "Write Error" and forgets why (fault B100).
+static void put_bytes(png_structp png, png_bytep data, size_t n) {
+    failure *f = png_get_error_ptr(png);
+    if (fwrite(data, 1, n, png_get_io_ptr(png)) == n)
+        return;
+    snprintf(f->text, sizeof f->text, "cannot write: %s", strerror(errno));
+    png_error(png, "write");
+}
+
+static void put_out(png_structp png) { // outfile_commit flushes
+    (void)png;
 }
 
 static void on_warning(png_structp png, png_const_charp message) {
@@ -38,7 +53,7 @@ static bool write_all(png_structp png, png_infop info, FILE *out, const unsigned
                       int width, int height, double dpi, png_textp text, int n_text) {
     if (setjmp(png_jmpbuf(png)))
         return false;
-    png_init_io(png, out);
+    png_set_write_fn(png, out, put_bytes, put_out);
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);

@@ -198,7 +198,8 @@ static void legend(const area *a) {
     char name[512], line[600];
     for (size_t i = 0; i < f->n_series; i++) {
         grid_escape(f->series[i].name, t->utf8, name, sizeof name);
-        if (!*name || (f->n_series == 1 && !strcmp(f->series[i].name, f->y.name)))
+        if (!*name || f->series[i].silent ||
+            (f->n_series == 1 && !strcmp(f->series[i].name, f->y.name)))
             continue;
         int colour = text_colour(t, i);
         if (colour != GRID_PLAIN)
@@ -359,7 +360,7 @@ bool text_curves(const textplot *t, err *e) {
     bool ok = draw(&inner, e);
     for (size_t i = 0; ok && rest.n_series && i < t->f->n_series; i++) {
         char name[512], line[600];
-        if (!is_context(t, &t->f->series[i]) || !*t->f->series[i].name)
+        if (!is_context(t, &t->f->series[i]) || !*t->f->series[i].name || t->f->series[i].silent)
             continue;
         grid_escape(t->f->series[i].name, t->utf8, name, sizeof name);
         snprintf(line, sizeof line, "  (not drawn: %s)", name);

@@ -123,6 +123,12 @@ static bool drop(builder *b, mat *out) {
     return false;
 }
 
+// Vectors (norms, gates, biases) keep float32 where matrices are rounded further.
+static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
+    return rows == 1 ? b->be->op->alloc_exact(b->be, rows, cols)
+                     : b->be->op->alloc(b->be, rows, cols);
+}
+
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
                 const char *name, err *e) {
     *out = MAT_NONE;
@@ -133,7 +139,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     return upload(b, t, first, *out, e) || drop(b, out);
@@ -147,7 +153,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
                  const char *suffix, err *e) {
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, n * rows, cols);
+        *out = weight_mat(b, n * rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -178,7 +184,7 @@ bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, 
         return false;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, n * rows, cols);
+    *out = weight_mat(b, n * rows, cols);
     if (!backend_check(b->be, e))
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -192,7 +198,7 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     int64_t at = 0;
     *out = MAT_NONE;
     if (b->be) {
-        *out = b->be->op->alloc(b->be, rows, cols);
+        *out = weight_mat(b, rows, cols);
         if (!backend_check(b->be, e))
             return false;
     }
@@ -249,7 +255,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
     }
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, n * rows, cols);
+    *out = weight_mat(b, n * rows, cols);
     if (!backend_check(b->be, e))
         return false;
     for (int64_t i = 0; i < n; i++)
@@ -286,7 +292,7 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     *out = MAT_NONE;
     if (!b->be)
         return true;
-    *out = b->be->op->alloc(b->be, rows, cols);
+    *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
     b->be->op->write(b->be, v, *out);

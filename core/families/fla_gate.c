@@ -21,7 +21,7 @@ void fla_gate_free(fla_gate *g, backend *be) {
 }
 
 mat fla_gate_run(fla_gate *g, fwd *f, mat x) {
-    mat decay = fwd_linear(f, x, g->a, MAT_NONE);
+    mat decay = fwd_linear_exact(f, x, g->a, MAT_NONE);
     if (!mat_none(decay))
         f->be->op->log_decay(f->be, decay, g->a_log, g->dt_bias, NAN);
     return decay;

@@ -135,7 +135,7 @@ void fla_heads_steps(fla_heads *h, const module *m, fwd *f, mat x, activation qk
     s->v = mat_reshape(v, micro, (int64_t)p->H * p->V);
     if (mat_none(h->b))
         return;
-    mat beta = fwd_linear(f, x, h->b, MAT_NONE);
+    mat beta = fwd_linear_exact(f, x, h->b, MAT_NONE);
     if (mat_none(beta))
         return;
     f->be->op->activate(f->be, beta, ACT_SIGMOID, p->beta_max);

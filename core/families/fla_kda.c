@@ -23,7 +23,7 @@ static void kda_run(module *base, fwd *f, mat x, mat y) {
     mat low = fwd_linear(f, x, d->f0, MAT_NONE);
     if (f->be->fail.code != ERR_NONE)
         return;
-    s.decay = fwd_linear(f, low, d->f1, MAT_NONE);
+    s.decay = fwd_linear_exact(f, low, d->f1, MAT_NONE);
     if (mat_none(s.decay))
         return;
     f->be->op->log_decay(f->be, s.decay, d->a_log, d->dt_bias, d->lower_bound);

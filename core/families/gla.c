@@ -44,7 +44,7 @@ static void gla_run(module *base, fwd *f, mat x, mat y) {
     mat low = fwd_linear(f, x, d->low, MAT_NONE);
     if (mat_none(low))
         return;
-    mat decay = fwd_linear(f, low, d->high, d->bias);
+    mat decay = fwd_linear_exact(f, low, d->high, d->bias);
     if (mat_none(decay))
         return;
     op->log_forget(f->be, decay, MAT_NONE, d->divisor, d->clamp);

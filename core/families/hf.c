@@ -138,6 +138,7 @@ bool hf_branch(builder *b, const char *layers, int L, const char *name, double s
         return false;
     snprintf(full, sizeof full, "%s.%d.%s", layers, L, name);
     if (!build_norm(b, &norm, NORM_RMS, false, full, e)) {
+        build_norm_free(b, &norm);
         body->free(body, b->be);
         return false;
     }

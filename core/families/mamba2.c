@@ -30,13 +30,13 @@ static bool mamba2_sizes(const config *cfg, model_info *i, err *e) {
 }
 
 static bool own_layout(builder *b, mamba2_spec *s, const char *prefix, err *e) {
-    bool fla = config_has(b->cfg, "norm_eps") || config_has(b->cfg, "dt_limit");
     const mamba2_keys keys = {.heads = "num_heads",
                               .head_dim = "head_dim",
                               .groups = "n_groups",
                               .state = "state_size",
                               .conv = "conv_kernel",
-                              .limits = fla ? "dt_limit" : "time_step_limit",
+                              .limits =
+                                  config_has(b->cfg, "dt_limit") ? "dt_limit" : "time_step_limit",
                               .conv_bias = "use_conv_bias",
                               .in_bias = "use_bias",
                               .out_bias = "use_bias"};

@@ -28,7 +28,7 @@ backend *cpu_open(precision p, int threads, err *e) {
     be->op = p == PRECISION_F32 ? &cpu_ops_f32 : &cpu_ops_f64;
     be->device = "cpu";
     be->prec = p;
-    be->esize = p == PRECISION_F32 ? 4 : 8;
+    be->esize = be->exact_esize = p == PRECISION_F32 ? 4 : 8;
     be->threads = threads > 0 ? threads : omp_get_num_procs();
     omp_set_num_threads(be->threads);
     single_thread_blas();
@@ -40,7 +40,7 @@ void cpu_close(backend *be) {
 }
 
 bool cpu_window_spectrum(backend *be, const transitions *x, int64_t last, int64_t W,
-                         double complex *eig, double *cond, window_facts *facts, err *e) {
+                         complex_f64 *eig, double *cond, window_facts *facts, err *e) {
     (void)be;
     return spectrum_window(x, last, W, eig, cond, facts, e);
 }
@@ -56,7 +56,7 @@ void cpu_ledger(backend *be, const transitions *x, double *ledger) {
     spectrum_ledger(x, ledger);
 }
 
-bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, double complex *eig, err *e) {
+bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e) {
     (void)be;
     return spectrum_token(x, t, eig, e);
 }

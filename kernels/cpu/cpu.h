@@ -11,11 +11,11 @@ backend *cpu_open(precision p, int threads, err *e);
 
 // The precision-independent entries of the table (kernels/spectrum.h).
 bool cpu_window_spectrum(backend *be, const transitions *x, int64_t last, int64_t W,
-                         double complex *eig, double *cond, window_facts *facts, err *e);
+                         complex_f64 *eig, double *cond, window_facts *facts, err *e);
 bool cpu_lyapunov(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                   err *e);
 void cpu_ledger(backend *be, const transitions *x, double *ledger);
-bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, double complex *eig, err *e);
+bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
 void cpu_close(backend *be);
 
 #endif

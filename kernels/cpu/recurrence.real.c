@@ -204,16 +204,18 @@ static void step_run(backend *be, const steps *s, mat state, mat o) {
 // The step form wins until a tile no longer fits the first-level cache. Measured on one thread of an
 // AVX2 machine with 32 KiB, float32, processor time of chunk / step (tests/test_recurrence_rate.c):
 //
-//   erase by key, decay per head   K=V=16: 3.6-4.3   64: 1.8-2.0   128: 1.2-1.4   256: 0.86-1.0
+//   erase by key, decay per head   K=V=16: 3.6-4.3   64: 1.8-2.0   128: 1.2-1.4   256: 0.9-1.1
 //                                  384: 0.8-0.9      512: 0.7-0.8   (n_h = 1..3)
-//   other kinds at 512             key: channel 0.7, no decay 0.9; no erase 0.7-0.8; pair 1.0
+//   other kinds, n_h = 1           decay per channel, 256: 0.7-0.9, 512: 0.7; pair 512: 1.0
+//                                  512: key without decay 0.9, no erase with decay per head 0.8
 //
 // The step form is also the more exact one (kernels/chunk.h) and does not care where blocks are cut,
 // so a tie goes to it. The rule looks at the shape alone: neither the block nor the number of
 // threads may change how a layer is computed. Eight heads, because the chunk form hands
 // out V/256 pieces of work per head where the step form has V/32.
 static bool chunk_wins(const head_shape *p) {
-    return p->K >= 384 && p->V >= 384 && p->H >= 8 && p->erase != ERASE_PAIR;
+    int from = p->decay == DECAY_CHANNEL ? 256 : 384;
+    return p->K >= from && p->V >= from && p->H >= 8 && p->erase != ERASE_PAIR;
 }
 
 void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {

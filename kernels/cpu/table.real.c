@@ -60,6 +60,7 @@ static void cpu_write(backend *be, const double *from, mat to) {
 
 const backend_ops FN(cpu_ops) = {
     .alloc = cpu_alloc,
+    .alloc_exact = cpu_alloc,
     .free = cpu_free,
     .zero = cpu_zero,
     .copy = cpu_copy,

@@ -1,0 +1,133 @@
+// kernels/cuda/device.h - what every .cu file of this folder shares: the backend's private part,
+// error keeping, and access to mats whose element is float or bfloat16.
+//
+// Kernels are templates over the element type T and compute in float. Launchers pick T from a mat's
+// esize with ON_TYPE. Every launch goes to one stream, so operations see each other's results in
+// order. A failed call is kept in backend.fail like on the CPU.
+#ifndef DELTOP_CUDA_DEVICE_H
+#define DELTOP_CUDA_DEVICE_H
+
+#include "kernels/cuda/core_c.h"
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+typedef __nv_bfloat16 bf16;
+
+struct cuda_backend {
+    backend base; // first: a backend * is a cuda_backend *
+    int device;
+    cudaStream_t stream;
+    cublasHandle_t blas;
+    char name[288];
+    // Scratch that grows: indices and losses of a block, logits of a tile.
+    void *scratch;
+    size_t scratch_bytes;
+    void *pinned; // host staging of the same kind
+    size_t pinned_bytes;
+};
+
+static inline cuda_backend *of(backend *be) {
+    return (cuda_backend *)be;
+}
+
+// Keeps the first failure; true when r is success.
+bool cuda_ok(backend *be, cudaError_t r, const char *what);
+// After a launch.
+static inline void launched(backend *be, const char *what) {
+    cuda_ok(be, cudaGetLastError(), what);
+}
+// At least n bytes on the device, or page-locked on the host; contents undefined. NULL on failure.
+void *device_scratch(backend *be, size_t n);
+void *host_scratch(backend *be, size_t n);
+
+// A mat as a kernel sees it.
+template <class T> struct view {
+    T *p;
+    int64_t ld;
+    __host__ __device__ T *row(int64_t i) const {
+        return p + i * ld;
+    }
+};
+template <class T> static inline view<T> as(mat m) {
+    return view<T>{(T *)m.p, m.ld};
+}
+
+__device__ static inline float get(float x) {
+    return x;
+}
+__device__ static inline float get(bf16 x) {
+    return __bfloat162float(x);
+}
+__device__ static inline void put(float *p, float x) {
+    *p = x;
+}
+__device__ static inline void put(bf16 *p, float x) {
+    *p = __float2bfloat16_rn(x);
+}
+
+// Runs the statement with T = the element type of mat m.
+#define ON_TYPE(m, T, ...)                                                                         \
+    do {                                                                                           \
+        if ((m).esize == 4) {                                                                      \
+            typedef float T;                                                                       \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            typedef bf16 T;                                                                        \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+static inline unsigned blocks_for(int64_t n, int threads) {
+    int64_t b = (n + threads - 1) / threads;
+    return (unsigned)(b < 1 ? 1 : b > 1 << 20 ? 1 << 20 : b);
+}
+
+// for every i of n, whatever the grid
+#define GRID_LOOP(i, n)                                                                            \
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n);                      \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+__device__ static inline float warp_sum(float x) {
+    for (int d = 16; d; d >>= 1)
+        x += __shfl_xor_sync(~0u, x, d);
+    return x;
+}
+__device__ static inline double warp_sum(double x) {
+    for (int d = 16; d; d >>= 1)
+        x += __shfl_xor_sync(~0u, x, d);
+    return x;
+}
+__device__ static inline float sigmoid_of(float x) {
+    return 1 / (1 + expf(-x));
+}
+// ln(1 + e^x) without overflow and without losing small values.
+__device__ static inline float softplus_of(float x) {
+    return fmaxf(x, 0) + log1pf(expf(-fabsf(x)));
+}
+
+// kernels/pointwise.h
+__device__ static inline float cuda_act(activation act, float x) {
+    switch (act) {
+    case ACT_SILU:
+        return x * sigmoid_of(x);
+    case ACT_SIGMOID:
+        return sigmoid_of(x);
+    case ACT_RELU:
+        return fmaxf(x, 0);
+    case ACT_ELU1:
+        return x > 0 ? x + 1 : expf(x);
+    case ACT_TANH:
+        return tanhf(x);
+    case ACT_RELU2:
+        return x > 0 ? x * x : 0;
+    case ACT_ONE_MINUS_EXP:
+        return -expm1f(x);
+    default:
+        return x;
+    }
+}
+
+#endif

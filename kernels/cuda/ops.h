@@ -1,0 +1,43 @@
+// kernels/cuda/ops.h - the functions of the CUDA table, one group a file; equations, shapes and
+// errors stand in the kernels/ header of the same name.
+#ifndef DELTOP_CUDA_OPS_H
+#define DELTOP_CUDA_OPS_H
+
+#include "kernels/cuda/device.h"
+
+// dense.cu
+void cuda_embed(backend *be, mat table, const int32_t *ids, mat y);
+void cuda_linear(backend *be, mat x, mat w, mat bias, mat y);
+void cuda_add(backend *be, mat x, double scale, mat y);
+void cuda_add_rows(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
+// norm.cu
+void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y);
+void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
+void cuda_layer_norm(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);
+// pointwise.cu
+void cuda_activate(backend *be, mat x, activation act, double scale);
+void cuda_multiply(backend *be, mat gate, activation act, mat x);
+void cuda_scale_heads(backend *be, mat x, mat s, double c, int64_t head_dim, mat y);
+void cuda_log_decay(backend *be, mat x, mat a_log, mat dt_bias, double lower_bound);
+void cuda_log_forget(backend *be, mat x, mat least, double divisor, double clamp);
+void cuda_time_step(backend *be, mat x, mat bias, double lo, double hi);
+// shift.cu
+void cuda_token_shift(backend *be, mat x, mat tail, mat y);
+void cuda_mix(backend *be, mat x, mat d, mat m, mat y);
+void cuda_dot_heads(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
+void cuda_divide_heads(backend *be, mat d, double eps, int64_t head_dim, mat x);
+void cuda_broadcast(backend *be, mat row, mat y);
+// conv.cu
+void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
+// recurrence.cu
+void cuda_recurrence(backend *be, const steps *s, mat state, mat o);
+// attention.cu
+void cuda_rotate(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position, double base);
+void cuda_attention(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query, int64_t window, mat o);
+// loss.cu
+void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss, int32_t *best);
+// states.cu
+bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads, const int64_t *at,
+                      int64_t n, double *sv, double *fro, err *e);
+
+#endif

@@ -1,0 +1,51 @@
+#include "kernels/cuda_open.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef backend *(*open_fn)(int device, precision p, int threads, err *e);
+
+static void *load(char *path, size_t size) {
+    static const char *const places[] = {"deltop-cuda.so", "../lib/deltop/deltop-cuda.so"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return NULL;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    slash[1] = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, size, "%s%s", self, places[i]);
+        if (access(path, R_OK) == 0)
+            return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    path[0] = 0;
+    return NULL;
+}
+
+backend *cuda_open(int device, precision p, int threads, err *e) {
+    char path[PATH_MAX + 64];
+    if (p == PRECISION_F64) {
+        err_set(e, ERR_UNSUPPORTED, "the GPU computes in f32, tf32 or bf16; f64 is the CPU's");
+        return NULL;
+    }
+    void *so = load(path, sizeof path);
+    if (!so) {
+        if (path[0])
+            err_set(e, ERR_DEVICE, "no CUDA: deltop-cuda.so does not load: %s", dlerror());
+        else
+            err_set(e, ERR_DEVICE, "no CUDA: deltop-cuda.so is not beside the program (make cuda "
+                                   "builds it)");
+        return NULL;
+    }
+    open_fn fn = NULL;
+    *(void **)&fn = dlsym(so, "deltop_cuda_open");
+    if (!fn) {
+        err_set(e, ERR_DEVICE, "no CUDA: deltop-cuda.so is not of this program");
+        return NULL;
+    }
+    return fn(device, p, threads, e);
+}

@@ -1,0 +1,12 @@
+// kernels/cuda_open.h - opens deltop-cuda.so at run time and a device in it.
+#ifndef DELTOP_CUDA_OPEN_H
+#define DELTOP_CUDA_OPEN_H
+
+#include "core/backend.h"
+
+// Looks for deltop-cuda.so beside the program, then in ../lib/deltop. device: 0 ...; p: f32, tf32 or
+// bf16. ERR_DEVICE with one sentence when the file, the driver or the device is not there. Close with
+// backend_close.
+backend *cuda_open(int device, precision p, int threads, err *e);
+
+#endif
