@@ -25,7 +25,7 @@ fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
             const module *body = m->layers[L].branch[b].body;
             for (int i = 0; i < body->n_carry; i++) {
                 const carry_spec *c = &body->carry[i];
-                bool exact = body->linear && i == body->state_carry;
+                bool exact = c->exact || (body->linear && i == body->state_carry);
                 mat (*alloc)(backend *, int64_t, int64_t) =
                     exact ? f->be->op->alloc_exact : f->be->op->alloc;
                 mat got = alloc(f->be, c->rows ? c->rows : longest, c->cols);

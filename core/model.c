@@ -32,7 +32,7 @@ void name_list_free(name_list *l) {
 }
 
 int module_carry(module *m, const char *what, int64_t rows, int64_t cols) {
-    m->carry[m->n_carry] = (carry_spec){what, rows, cols};
+    m->carry[m->n_carry] = (carry_spec){what, rows, cols, false};
     return m->n_carry++;
 }
 

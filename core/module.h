@@ -13,6 +13,7 @@ struct fwd;
 typedef struct carry_spec {
     const char *what;   // "state", "q tail"
     int64_t rows, cols; // rows = 0: as many as the longest row has tokens (full attention)
+    bool exact;         // float32 where activations are bfloat16; the state always is
 } carry_spec;
 
 enum { MODULE_MAX_CARRY = 8 };

@@ -142,6 +142,7 @@ static module *time_mix_new(builder *b, const char *prefix, int64_t C, err *e) {
     if (!m)
         return NULL;
     m->carry_average = module_carry(&m->base, "weighted average", 3, C);
+    m->base.carry[m->carry_average].exact = true;
     snprintf(first, sizeof first, "%s.time_first", prefix);
     bool ok = bind_mixes(m, b, prefix, V, e) && build_weight(b, &m->first, 1, C, first, e) &&
               bind_row(b, &m->decay, C, rate, prefix, "time_decay", e) &&

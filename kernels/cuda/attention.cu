@@ -25,15 +25,16 @@ void cuda_rotate(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t f
     launched(be, "rotary positions");
 }
 
-enum { WARPS = 4, MOST = 8 }; // head_dim up to 32 * MOST
+enum { WARPS = 4 };
 
-template <class T>
+// d numbers of a query and key, c of a value, both up to 32 * MOST.
+template <class T, int MOST>
 __global__ void __launch_bounds__(32 * WARPS)
-    attend(view<T> q, view<T> k, view<T> v, int64_t d, int64_t heads, int64_t group, int64_t first_query, int64_t window, int64_t rows, float scale, view<T> o) {
+    attend(view<T> q, view<T> k, view<T> v, int64_t d, int64_t c, int64_t heads, int64_t group, int64_t first_query, int64_t window, int64_t rows, float scale, view<T> o) {
     int64_t j = blockIdx.x * (int64_t)WARPS + threadIdx.y;
     if (j >= rows * heads)
         return;
-    int64_t t = j / heads, h = j % heads, at = h / group * d;
+    int64_t t = j / heads, h = j % heads;
     int64_t last = first_query + t, first = window > 0 && last + 1 > window ? last + 1 - window : 0;
     int lane = threadIdx.x;
     float query[MOST], sum[MOST], top = -INFINITY, mass = 0;
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(32 * WARPS)
         sum[i] = 0;
     }
     for (int64_t key = first; key <= last; key++) {
-        const T *a = k.row(key) + at, *b = v.row(key) + at;
+        const T *a = k.row(key) + h / group * d, *b = v.row(key) + h / group * c;
         float dot = 0;
         for (int i = 0; i < MOST; i++)
             if (i * 32 + lane < d)
@@ -51,22 +52,30 @@ __global__ void __launch_bounds__(32 * WARPS)
         float high = fmaxf(top, dot), shrink = expf(top - high), p = expf(dot - high);
         mass = mass * shrink + p;
         for (int i = 0; i < MOST; i++)
-            if (i * 32 + lane < d)
+            if (i * 32 + lane < c)
                 sum[i] = sum[i] * shrink + p * get(b[i * 32 + lane]);
         top = high;
     }
     for (int i = 0; i < MOST; i++)
-        if (i * 32 + lane < d)
-            put(&o.row(t)[h * d + i * 32 + lane], sum[i] / mass);
+        if (i * 32 + lane < c)
+            put(&o.row(t)[h * c + i * 32 + lane], sum[i] / mass);
+}
+
+template <int MOST>
+static void attend_all(backend *be, mat q, mat k, mat v, int64_t d, int64_t first_query, int64_t window, mat o) {
+    int64_t heads = q.cols / d, kv = k.cols / d, c = v.cols / kv;
+    dim3 threads(32, WARPS);
+    ON_TYPE(q, T, attend<T, MOST><<<(unsigned)((q.rows * heads + WARPS - 1) / WARPS), threads, 0, of(be)->stream>>>(as<T>(q), as<T>(k), as<T>(v), d, c, heads, heads / kv, first_query, window, q.rows, (float)(1 / sqrt((double)d)), as<T>(o)));
+    launched(be, "attention");
 }
 
 void cuda_attention(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query, int64_t window, mat o) {
-    if (head_dim > 32 * MOST) {
-        err_set(&be->fail, ERR_UNSUPPORTED, "attention: no kernel for heads of %lld (at most %d)", (long long)head_dim, 32 * MOST);
-        return;
-    }
-    int64_t heads = q.cols / head_dim;
-    dim3 threads(32, WARPS);
-    ON_TYPE(q, T, attend<T><<<(unsigned)((q.rows * heads + WARPS - 1) / WARPS), threads, 0, of(be)->stream>>>(as<T>(q), as<T>(k), as<T>(v), head_dim, heads, heads / (k.cols / head_dim), first_query, window, q.rows, (float)(1 / sqrt((double)head_dim)), as<T>(o)));
-    launched(be, "attention");
+    enum { USUAL = 8, LATENT = 20 }; // latent attention: heads as long as the latent vector
+    int64_t c = v.cols / (k.cols / head_dim), longest = head_dim > c ? head_dim : c;
+    if (longest <= 32 * USUAL)
+        attend_all<USUAL>(be, q, k, v, head_dim, first_query, window, o);
+    else if (longest <= 32 * LATENT)
+        attend_all<LATENT>(be, q, k, v, head_dim, first_query, window, o);
+    else
+        err_set(&be->fail, ERR_UNSUPPORTED, "attention: no kernel for heads of %lld (at most %d)", (long long)longest, 32 * LATENT);
 }

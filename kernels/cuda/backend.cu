@@ -176,6 +176,7 @@ static backend_ops make_table() {
     t.dot_heads = cuda_dot_heads;
     t.divide_heads = cuda_divide_heads;
     t.broadcast = cuda_broadcast;
+    t.wkv = cuda_wkv;
     t.short_conv = cuda_short_conv;
     t.recurrence = cuda_recurrence;
     t.rotate = cuda_rotate;

@@ -27,6 +27,8 @@ void cuda_mix(backend *be, mat x, mat d, mat m, mat y);
 void cuda_dot_heads(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
 void cuda_divide_heads(backend *be, mat d, double eps, int64_t head_dim, mat x);
 void cuda_broadcast(backend *be, mat row, mat y);
+// wkv.cu
+void cuda_wkv(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
 // conv.cu
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
 // recurrence.cu
