@@ -66,7 +66,7 @@ static void gates_of_gla_follow_their_settings(void **state) {
     tiny_set(t, "gate_logit_normalizer", json_integer(16));
     dump_same(t, &d, NULL);
     tiny_set(t, "gate_logit_normalizer", json_integer(0));
-    REFUSED(t, ERR_INPUT, "gate_logit_normalizer 0");
+    REFUSED(t, ERR_UNSUPPORTED, "gate_logit_normalizer 0", "16");
     tiny_set(t, "gate_logit_normalizer", NULL);
     tiny_set(t, "use_gv", json_true());
     REFUSED(t, ERR_UNSUPPORTED, "use_gv true");

@@ -15,12 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { DIVISOR = 16 }; // of the log gate
+
 typedef struct gla {
     module base;
     fla_group g;
     mat low, high, bias; // [r, D], [kv K, r], [1, kv K]
     activation feature;
-    double divisor, clamp;
+    double clamp;
 } gla;
 
 static void gla_free(module *base, backend *be) {
@@ -47,7 +49,7 @@ static void gla_run(module *base, fwd *f, mat x, mat y) {
     mat decay = fwd_linear_exact(f, low, d->high, d->bias);
     if (mat_none(decay))
         return;
-    op->log_forget(f->be, decay, MAT_NONE, d->divisor, d->clamp);
+    op->log_forget(f->be, decay, MAT_NONE, DIVISOR, d->clamp);
     op->activate(f->be, q, d->feature, 1);
     op->activate(f->be, k, d->feature, 1);
     s.q = q;
@@ -74,14 +76,17 @@ static bool gla_bind(gla *d, builder *b, const char *prefix, const head_shape *s
            build_weight(b, &d->bias, 1, nk, bias, e);
 }
 
-// Keys that FLA's layer does not have: only the value that its layer behaves as is taken.
+// Keys that never reach FLA's layer: only the values it behaves as are taken.
 static bool check_fixed(builder *b, err *e) {
-    double divisor = 16;
+    double divisor = DIVISOR;
     bool gk = true, gv = false;
-    if (!config_real_or(b->cfg, "gate_logit_normalizer", 16, &divisor, e) ||
+    if (!config_real_or(b->cfg, "gate_logit_normalizer", DIVISOR, &divisor, e) ||
         !config_bool_or(b->cfg, "use_gk", true, &gk, e) ||
         !config_bool_or(b->cfg, "use_gv", false, &gv, e))
         return false;
+    if (divisor != DIVISOR)
+        return err_set(e, ERR_UNSUPPORTED, "%s: gate_logit_normalizer %g is not known here (%d is)",
+                       config_path(b->cfg), divisor, DIVISOR);
     if (!gk || gv)
         return err_set(e, ERR_UNSUPPORTED, "%s: use_gk %s with use_gv %s is not known here",
                        config_path(b->cfg), gk ? "true" : "false", gv ? "true" : "false");
@@ -94,12 +99,11 @@ static module *gla_new(builder *b, const char *prefix, err *e) {
                              .norms = {"g_norm_swish_gate.weight", "g_norm.weight"}};
     char gate[300], conv[300];
     int kv = 0;
-    double divisor = 16, clamp = -INFINITY;
+    double clamp = -INFINITY;
     activation feature = ACT_NONE, act = ACT_SILU;
     fla_name(gate, sizeof gate, prefix, "g_proj.weight");
     fla_name(conv, sizeof conv, prefix, "q_conv1d.weight");
     if (!check_fixed(b, e) || !fla_group_sizes(b, 4, 0.5, 1, &s, &kv, e) ||
-        !config_real_or(b->cfg, "gate_logit_normalizer", 16, &divisor, e) ||
         !config_real_or(b->cfg, "clamp_min", -INFINITY, &clamp, e) ||
         !config_int_or(b->cfg, "conv_size", 1, 64, 4, &opt.width, e) ||
         !fla_activation(b, "feature_map", NULL, &feature, e) ||
@@ -107,11 +111,6 @@ static module *gla_new(builder *b, const char *prefix, err *e) {
         !build_switch(b, "use_short_conv", NULL, conv, &opt.conv, e) ||
         !build_switch(b, "use_output_gate", NULL, gate, &opt.gate, e))
         return NULL;
-    if (!(divisor > 0)) {
-        err_set(e, ERR_INPUT, "%s: gate_logit_normalizer %g is not above zero", config_path(b->cfg),
-                divisor);
-        return NULL;
-    }
     gla *d = mem_zalloc(1, sizeof *d, "a GLA layer", e);
     if (!d)
         return NULL;
@@ -119,7 +118,6 @@ static module *gla_new(builder *b, const char *prefix, err *e) {
     d->g.kv = kv;
     d->g.gate_act = act;
     d->feature = feature;
-    d->divisor = divisor;
     d->clamp = clamp;
     if (!gla_bind(d, b, prefix, &s, &opt, e)) {
         gla_free(&d->base, b->be);
