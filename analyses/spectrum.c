@@ -333,9 +333,9 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
             return false;
     }
     if (r->n_layers == 0)
-        return err_set(e, ERR_USAGE,
-                       o->n_layers ? "none of the chosen layers has a recurrent state"
-                                   : "this model has no layer with a recurrent state");
+        return err_set(
+            e, ERR_USAGE, "%s a matrix as its recurrent state: spectra of transitions do not apply",
+            o->n_layers ? "none of the chosen layers has" : "no layer of this model has");
     return true;
 }
 

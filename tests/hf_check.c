@@ -1,5 +1,6 @@
 #include "tests/hf_check.h"
 
+#include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 
@@ -86,6 +87,26 @@ model *hf_inspected(const tiny_model *t) {
     if (!m)
         fail_msg("%s", e.text);
     return m;
+}
+
+void hf_every_allocation(const tiny_model *t) {
+    const char *folder = tiny_save(t, "model");
+    err e = {0};
+    backend *be = cpu_open(PRECISION_F32, 1, &e);
+    model *m = NULL;
+    long n = 1;
+    for (; !m && n < 20000; n++) {
+        err_clear(&e);
+        err_clear(&be->fail);
+        mem_fail_after(n);
+        m = model_open(folder, be, &e);
+        mem_fail_after(0);
+        assert_true(m || e.code != ERR_NONE);
+    }
+    print_message("measured %ld allocations that may fail\n", n - 2);
+    assert_non_null(m);
+    model_free(m);
+    backend_close(be);
 }
 
 bool hf_noted(const model *m, const char *words) {

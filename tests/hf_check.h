@@ -28,6 +28,10 @@ void hf_refused(const tiny_model *t, err_code code, const char *const *words);
 model *hf_inspected(const tiny_model *t);
 bool hf_noted(const model *m, const char *words);
 
+// Opens with the first, second ... allocation failing, until none does: an error each time, and
+// nothing left behind (leak checker).
+void hf_every_allocation(const tiny_model *t);
+
 const char *hf_name(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

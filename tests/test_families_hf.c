@@ -463,6 +463,19 @@ static void one_expert_is_a_plain_mlp(void **state) {
     }
 }
 
+static void every_failing_allocation_is_an_error(void **state) {
+    (void)state;
+    tiny_model *t =
+        tiny_hf((tiny_spec){.family = "gated_deltanet", .D = 16, .heads = 4, .kv = 2, .seed = 140});
+    tiny_to_qwen(t, "qwen3_next", "model.");
+    hf_every_allocation(t);
+    tiny_free(t);
+    t = gated(2, 4, 6, 5, 141);
+    tiny_to_olmo(t, true);
+    hf_every_allocation(t);
+    tiny_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b115_fused_and_split_projections_give_the_same_loss),
@@ -482,6 +495,7 @@ int main(void) {
         cmocka_unit_test(unknown_settings_are_refused),
         cmocka_unit_test(a_quarter_of_a_head_must_be_even),
         cmocka_unit_test(one_expert_is_a_plain_mlp),
+        cmocka_unit_test(every_failing_allocation_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -115,6 +116,8 @@ static void check(const char *folder, const char *name, precision p, size_t at_l
     assert_true(out.n >= at_least);
     assert_int_equal(out.tokens, tokens);
     assert_true(out.pass);
+    // Hugging Face's layouts: 1e-4 in float32 for delta kinds too (golden/README.md).
+    assert_true(strncmp(name, "hf-", 3) != 0 || worst_loss <= 1e-4);
     parity_free(&out);
     model_free(m);
     backend_close(be);

@@ -425,7 +425,9 @@ TEST(attention_layers_of_a_hybrid_are_left_out) {
     o.layers = one;
     o.n_layers = 1;
     assert_false(spectrum_run(g.m, g.ids, 1, g.T, 64, NULL, &o, NULL, NULL, &r, &e));
-    files_assert_error(&e, ERR_USAGE, "none of the chosen layers has a recurrent state");
+    files_assert_error(&e, ERR_USAGE,
+                       "none of the chosen layers has a matrix as its recurrent state: spectra of "
+                       "transitions do not apply");
     err_clear(&e);
     o.layers = nine;
     assert_false(spectrum_run(g.m, g.ids, 1, g.T, 64, NULL, &o, NULL, NULL, &r, &e));

@@ -115,6 +115,14 @@ static bool upload(builder *b, const tensor *t, int64_t first, mat to, err *e) {
     return ok && all_finite(b, t, &odd, to.rows * to.cols, e);
 }
 
+// A weight that could not be filled is nobody's.
+static bool drop(builder *b, mat *out) {
+    if (b->be)
+        b->be->op->free(b->be, *out);
+    *out = MAT_NONE;
+    return false;
+}
+
 // Vectors (norms, gates, biases) keep float32 where matrices are rounded further.
 static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
     return rows == 1 ? b->be->op->alloc_exact(b->be, rows, cols)
@@ -134,7 +142,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
     *out = weight_mat(b, rows, cols);
     if (!backend_check(b->be, e))
         return false;
-    return upload(b, t, first, *out, e);
+    return upload(b, t, first, *out, e) || drop(b, out);
 }
 
 bool build_weight(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
@@ -288,7 +296,7 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     if (!backend_check(b->be, e))
         return false;
     b->be->op->write(b->be, v, *out);
-    return backend_check(b->be, e);
+    return backend_check(b->be, e) || drop(b, out);
 }
 
 bool build_has(const builder *b, const char *fmt, ...) {
