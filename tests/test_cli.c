@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -318,6 +319,48 @@ static void closed_descriptors_do_not_receive_what_is_not_theirs(void **state) {
     run_free(&u);
 }
 
+#ifndef __SANITIZE_ADDRESS__
+// Fault B100: where OpenBLAS cannot map its buffers it tries for ever, at the first product and in
+// threads of its own, which the end of the process then waits for.
+static void little_address_space_is_an_error_and_no_hang(void **state) {
+    (void)state;
+    static const char *const argv[] = {"loss",
+                                       "tests/cases/golden/kda-gva-bounded",
+                                       "tests/cases/golden/kda-gva-bounded/input_ids.npy",
+                                       "--threads",
+                                       "2",
+                                       NULL};
+    static const char *const blas[][2] = {{"OPENBLAS_NUM_THREADS", NULL},
+                                          {"OPENBLAS_NUM_THREADS=4", NULL}};
+    struct rlimit old;
+    int refused = 0, done = 0;
+    assert_int_equal(getrlimit(RLIMIT_AS, &old), 0);
+    // From too little for the buffers to enough for everything.
+    for (int mib = 150; mib <= 1350; mib += 150)
+        for (int b = 0; b < 2; b++) {
+            struct rlimit small = {(rlim_t)mib << 20, old.rlim_max};
+            run r = {.argv = argv, .env = blas[b], .timeout = 10};
+            assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
+            bool started = run_program(&r);
+            assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
+            assert_true(started);
+            assert_false(r.timed_out);
+            if (r.code == 1) {
+                assert_non_null(strstr(r.err, "out of memory"));
+                refused++;
+            } else if (r.code == 0) {
+                done++;
+            } else {
+                assert_int_equal(r.code, 127); // the loader found no room for the libraries
+            }
+            run_free(&r);
+        }
+    printf("measured %d runs refused, %d done\n", refused, done);
+    assert_true(refused > 0);
+    assert_true(done > 0);
+}
+#endif
+
 static void the_grace_period_ends_what_does_not_listen(void **state) {
     (void)state;
     char fifo[160];
@@ -418,6 +461,9 @@ int main(void) {
         cmocka_unit_test(the_files_that_were_written_are_listed),
         cmocka_unit_test(a_reader_that_leaves_ends_the_program_quietly),
         cmocka_unit_test(B96_signals_end_it_as_a_shell_expects),
+#ifndef __SANITIZE_ADDRESS__
+        cmocka_unit_test(little_address_space_is_an_error_and_no_hang),
+#endif
         cmocka_unit_test(the_grace_period_ends_what_does_not_listen),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);
