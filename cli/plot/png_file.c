@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "core/text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <png.h>
 #include <stdlib.h>
@@ -26,6 +27,21 @@ static void on_warning(png_structp png, png_const_charp message) {
     (void)message;
 }
 
+// libpng's own writer says only "Write Error"; the system knows the reason (fault B100).
+static void on_write(png_structp png, png_bytep data, size_t n) {
+    char why[160];
+    errno = 0;
+    if (fwrite(data, 1, n, png_get_io_ptr(png)) == n)
+        return;
+    snprintf(why, sizeof why, "cannot write: %s", strerror(errno ? errno : EIO));
+    png_error(png, why);
+}
+
+// What is left in the stream's buffer is flushed, and checked, by whoever opened the file.
+static void on_flush(png_structp png) {
+    (void)png;
+}
+
 static bool plain(const char *s) {
     for (; *s; s++)
         if ((*s < 0x20 || *s > 0x7e) && *s != '\n')
@@ -38,7 +54,7 @@ static bool write_all(png_structp png, png_infop info, FILE *out, const unsigned
                       int width, int height, double dpi, png_textp text, int n_text) {
     if (setjmp(png_jmpbuf(png)))
         return false;
-    png_init_io(png, out);
+    png_set_write_fn(png, out, on_write, on_flush);
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
