@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool session_open(session *s, const options *o, err *e) {
     *s = (session){.o = o, .bos = -1};
@@ -85,6 +87,8 @@ static bool keep_input(session *s, err *e) {
     char piece[1 << 16];
     size_t n = 0;
     if (!s->input) {
+        if (file_is_endless(STDIN_FILENO)) // it would fill the disk
+            return err_set(e, ERR_INPUT, "standard input: is a device, need a file or a pipe");
         s->input = tmpfile();
         if (!s->input)
             return err_set(e, ERR_IO, "standard input: no temporary file: %s", strerror(errno));

@@ -5,6 +5,10 @@
 // on 2 busy cores: 27 s instead of 7 s for one document). libgomp reads its settings once, before
 // main, from the environment; so the program starts itself again with a short spin. What the user
 // has set wins, and where the program cannot find itself it goes on as it is.
+//
+// The threads of OpenBLAS are not used (products run inside our own loops), but each maps a large
+// buffer when the library is loaded, and under a tight `ulimit -v` tries that for ever, also at the
+// end of the process. The same new start keeps them from being made.
 #ifndef DELTOP_WAITING_H
 #define DELTOP_WAITING_H
 

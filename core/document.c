@@ -14,7 +14,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const size_t DOCUMENT_MAX = (size_t)1 << 36; // against /dev/zero and the like
+// Against pipes that never end: beyond a quarter of the memory there is no room for the tokens.
+static size_t document_max(void) {
+    size_t most = (size_t)1 << 36;
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0 && (size_t)pages / 4 < most / (size_t)page)
+        most = (size_t)pages / 4 * (size_t)page;
+    return most;
+}
 
 // What is being built: the document, and the growing lists behind it.
 typedef struct build {
@@ -159,13 +166,19 @@ done:
 static char *read_bytes(const char *path, size_t *n, err *e) {
     struct stat st;
     if (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-        return file_read(path, DOCUMENT_MAX, n, e);
+        return file_read(path, document_max(), n, e);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
         err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
         return NULL;
     }
-    char *text = file_read_fd(fd, path, DOCUMENT_MAX, n, e);
+    char *text = NULL;
+    if (file_is_endless(fd)) {
+        err_set(e, ERR_INPUT, "%s: is a device, need a file or a pipe", text_show(path));
+        close(fd);
+        return NULL;
+    }
+    text = file_read_fd(fd, path, document_max(), n, e);
     close(fd);
     return text;
 }
@@ -173,12 +186,20 @@ static char *read_bytes(const char *path, size_t *n, err *e) {
 // Through the stream, not its descriptor: the caller may have read from it already.
 static char *read_stream(FILE *f, const char *name, size_t *n, err *e) {
     char *text = NULL;
-    size_t cap = 0, used = 0;
+    size_t cap = 0, used = 0, most = document_max();
+    if (file_is_endless(fileno(f))) {
+        err_set(e, ERR_INPUT, "%s: is a device, need a file or a pipe", name);
+        return NULL;
+    }
     for (;;) {
         if (!mem_grow((void **)&text, &cap, used + 65536, 1, name, e))
             break;
         size_t got = fread(text + used, 1, cap - used - 1, f);
         used += got;
+        if (used > most) {
+            err_set(e, ERR_INPUT, "%s: more than %zu bytes", name, most);
+            break;
+        }
         if (got > 0)
             continue;
         if (ferror(f)) {

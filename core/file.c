@@ -102,6 +102,13 @@ bool file_read_at(int fd, const char *name, size_t offset, void *dst, size_t n, 
     return true;
 }
 
+bool file_is_endless(int fd) {
+    struct stat st, null;
+    if (fstat(fd, &st) != 0 || !(S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode)) || isatty(fd))
+        return false;
+    return stat("/dev/null", &null) != 0 || null.st_rdev != st.st_rdev;
+}
+
 bool file_is_folder(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);

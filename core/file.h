@@ -33,4 +33,8 @@ char *file_base(const char *path, char *buf, size_t size);
 char *file_folder(const char *path, err *e);
 bool file_ends_with(const char *s, const char *end);
 
+// Whether fd is a device that may give bytes for ever (/dev/zero, a disk): not a terminal, which has
+// an end, nor /dev/null.
+bool file_is_endless(int fd);
+
 #endif

@@ -167,6 +167,9 @@ void text_real(double x, int significant_digits, char *buf, size_t size) {
 
 bool text_number(const char *s, double *out) {
     char *end = NULL;
+    // strtod would also take blanks in front and hexadecimal.
+    if (!*s || !strchr("+-.0123456789iInN", *s) || strpbrk(s, "xXpP"))
+        return false;
     locale_t c = c_locale();
     double x = c ? strtod_l(s, &end, c) : strtod(s, &end);
     if (end == s || *end)

@@ -219,6 +219,29 @@ static void a_named_pipe_is_a_document_too(void **state) {
     document_free(&d);
 }
 
+// Fault B100: reading /dev/zero to its end takes the whole memory of the machine.
+static void a_device_without_end_is_refused_at_once(void **state) {
+    (void)state;
+    static const char *const path[] = {"/dev/zero", "/dev/full", "/dev/urandom"};
+    for (int i = 0; i < 3; i++)
+        for (int by_stream = 0; by_stream < 2; by_stream++) {
+            document_options o = PLAIN;
+            document d = {0};
+            err e = {0};
+            o.input = by_stream ? fopen(path[i], "rb") : NULL;
+            if (by_stream)
+                assert_non_null(o.input);
+            assert_false(document_read(by_stream ? "-" : path[i], &o, &d, &e));
+            assert_int_equal(e.code, ERR_INPUT);
+            assert_non_null(strstr(e.text, "is a device"));
+            if (o.input)
+                fclose(o.input);
+        }
+    document d = opened("/dev/null", &PLAIN); // has an end
+    assert_int_equal(d.n, 0);
+    document_free(&d);
+}
+
 static void b76_bom_crlf_and_nul_reach_the_tokenizer(void **state) {
     (void)state;
     static const struct {
@@ -477,6 +500,7 @@ int main(void) {
         CASE(b74_what_was_put_in_front_is_said),
         CASE(b75_a_pipe_in_odd_pieces_reads_as_the_file_does),
         CASE(a_named_pipe_is_a_document_too),
+        CASE(a_device_without_end_is_refused_at_once),
         CASE(b76_bom_crlf_and_nul_reach_the_tokenizer),
         CASE(parts_that_are_no_utf8_are_counted),
         CASE(b77_an_id_beyond_the_embedding_is_named),

@@ -287,7 +287,7 @@ static void B80_figures_keep_loss_running_and_block_perplexity_apart(void **stat
         assert_true(fabs(diff->series[1].y[i] + 0.5) < 1e-12);
         assert_true(diff->series[1].hi[i] - diff->series[1].lo[i] < 1e-12);
     }
-    const char *const names[] = {"a", "a, block", "b", "b, block"};
+    const char *const names[] = {"a, running", "a, block", "b, running", "b, block"};
     assert_int_equal(ppl->n_series, 4);
     for (int k = 0; k < 4; k++)
         assert_string_equal(ppl->series[k].name, names[k]);

@@ -121,6 +121,10 @@ static void a_number_is_the_whole_text(void **state) {
     assert_false(text_number("", &x));
     assert_false(text_number("1.5x", &x));
     assert_false(text_number("1 ", &x));
+    assert_false(text_number(" 1", &x));
+    assert_false(text_number("\t1", &x));
+    assert_false(text_number("0x10", &x));
+    assert_false(text_number("-0X1p3", &x));
     assert_true(x == 7);
     assert_true(text_number("-1.5e3", &x) && x == -1500);
     assert_true(text_number("inf", &x) && x > 1e308);

@@ -24,6 +24,7 @@ static void on_error(png_structp png, png_const_charp message) {
 }
 
 // libpng's own writer says "Write Error" and forgets why (fault B100).
+// libpng's own writer says only "Write Error"; the system knows the reason (fault B100).
 static void put_bytes(png_structp png, png_bytep data, size_t n) {
     failure *f = png_get_error_ptr(png);
     if (fwrite(data, 1, n, png_get_io_ptr(png)) == n)

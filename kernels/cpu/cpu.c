@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <omp.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 extern const backend_ops cpu_ops_f32, cpu_ops_f64;
 
@@ -15,6 +16,39 @@ static void single_thread_blas(void) {
     *(void **)&set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads");
     if (set)
         set(1);
+}
+
+// OpenBLAS maps a work buffer for each thread at its first product, and where that fails it tries
+// again for ever. So the buffers are taken here, where a failure can be told; they stay mapped
+// (address space only, no memory until used). OpenBLAS has places for about this many.
+enum { BLAS_BUFFER = 128 << 20, BLAS_PLACES = 64 };
+
+static bool reserve_blas(int threads, err *e) {
+    void *(*take)(int) = NULL, *held[BLAS_PLACES] = {NULL};
+    void (*give)(void *) = NULL;
+    *(void **)&take = dlsym(RTLD_DEFAULT, "blas_memory_alloc");
+    *(void **)&give = dlsym(RTLD_DEFAULT, "blas_memory_free");
+    if (!take || !give)
+        return true;
+    bool ok = true;
+    int n = 0;
+    for (; ok && n < threads && n < BLAS_PLACES; n++) {
+        void *room = mmap(NULL, BLAS_BUFFER + 65536, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED) {
+            ok = err_set(e, ERR_NOMEM,
+                         "out of memory: the matrix library needs %d MiB of address space a "
+                         "thread, for --threads %d; take fewer, or raise the limit (ulimit -v)",
+                         BLAS_BUFFER >> 20, threads);
+            break;
+        }
+        munmap(room, BLAS_BUFFER + 65536);
+        held[n] = take(0);
+    }
+    for (int i = 0; i < n; i++)
+        if (held[i])
+            give(held[i]);
+    return ok;
 }
 
 backend *cpu_open(precision p, int threads, err *e) {
@@ -32,6 +66,10 @@ backend *cpu_open(precision p, int threads, err *e) {
     be->threads = threads > 0 ? threads : omp_get_num_procs();
     omp_set_num_threads(be->threads);
     single_thread_blas();
+    if (!reserve_blas(be->threads, e)) {
+        free(be);
+        return NULL;
+    }
     return be;
 }
 
