@@ -245,7 +245,7 @@ static void B80_three_perplexities_have_three_names(void **state) {
     says(csv, "\"small-deltanet, block\"");
     says(csv, "loss (nats/token)");
     says(csv, "figure,series,position (tokens),running and block perplexity "
-              "(1)\nperplexity,small-deltanet,1,");
+              "(1)\nperplexity,\"small-deltanet, running\",1,");
     free(csv);
     char *json = files_read(files_path("ppl/loss.json"), &n);
     says(json, "\"total_ppl\"");

@@ -106,17 +106,24 @@ static void move_any(quad *S, int K, const real *w, const real *a, const vec *r,
         q ? move(S, K, NULL, NULL, r, k, u, q, out) : move(S, K, NULL, NULL, r, k, u, NULL, out);
 }
 
-// Factors of a token, and times its first key: k^T (D S) = (D k)^T S.
-static void decay_factors(const real *log_decay, bool channel, const real *k, const tile *x,
+// Factors of a token, and times its first key: k^T (D S) = (D k)^T S. False when all are 1: then
+// there is nothing to do, and a gate of one is the plain delta rule to the last bit (fault B58).
+static bool decay_factors(const real *log_decay, bool channel, const real *k, const tile *x,
                           int K) {
     real one = channel ? 0 : real_exp(log_decay[0]);
+    bool any = one != 1;
     for (int i = 0; i < K; i++)
         x->w[i] = one;
-    if (channel)
-        for (int i = 0; i < K; i++)
+    if (channel) {
+        any = false;
+        for (int i = 0; i < K; i++) {
             x->w[i] = real_exp(log_decay[i]);
+            any |= x->w[i] != 1;
+        }
+    }
     for (int i = 0; i < K; i++)
         x->kw[i] = x->w[i] * k[i];
+    return any;
 }
 
 // Micro-steps first..last-1 of head h on the tile of columns v0..v0+n. o: where the read-out of a
@@ -136,7 +143,8 @@ static void advance_tile(const steps *s, int h, int64_t first, int64_t last, con
         real beta = mat_none(s->beta) ? 1 : row_of(s->beta, m)[h];
         const real *a = NULL;
         if (decays)
-            decay_factors(row_of(s->decay, t) + (int64_t)h * (channel ? K : 1), channel, k, x, K);
+            decays = decay_factors(row_of(s->decay, t) + (int64_t)h * (channel ? K : 1), channel, k,
+                                   x, K);
         memcpy(v, row_of(s->v, m) + (int64_t)h * p->V + v0, (size_t)n * sizeof *v);
         memcpy(u, v, sizeof u);
         if (p->erase == ERASE_PAIR) { // b reads the undecayed state
