@@ -37,8 +37,9 @@ backend *cuda_open(int device, precision p, int threads, err *e) {
         if (path[0])
             err_set(e, ERR_DEVICE, "no CUDA: deltop-cuda.so does not load: %s", dlerror());
         else
-            err_set(e, ERR_DEVICE, "no CUDA: deltop-cuda.so is not beside the program (make cuda "
-                                   "builds it)");
+            err_set(e, ERR_DEVICE,
+                    "no CUDA: deltop-cuda.so is not beside the program (make cuda "
+                    "builds it)");
         return NULL;
     }
     open_fn fn = NULL;
