@@ -27,6 +27,7 @@
     ONE(olmo_hybrid)        \
     ONE(kimi_linear)        \
     ONE(rwkv4)              \
+    ONE(lit_gpt)            \
 
 #define DECLARE(name) extern const family family_##name;
 #define ENTRY(name) &family_##name,
