@@ -10,10 +10,10 @@
 //
 // Only differences c_i - c_j with i >= j are exponentiated: no positive exponent appears whatever the
 // gates are. Two kernels: `prepare` makes T and P of all chunks at once (a block a chunk and head);
-// `advance` walks the chunks, a block owning COLUMNS columns of one head's state. In it a warp owns
-// four columns and never waits for another warp but at the staging barrier: lane (g, column) keeps
-// rows 4 (g + 8 m) .. + 3 of the state in registers, so that eight lanes read a key's 32 numbers in one
-// wavefront, and sums over K are butterflies over the eight lanes, eight rows at a time.
+// `advance` walks the chunks, a block owning some columns of one head's state. In it a warp owns 32 / G
+// columns and never waits for another warp but at the staging barriers: lane (g, column) keeps rows
+// 4 (g + G m) .. + 3 of the state in registers, so that the lanes of a column read a key's numbers side
+// by side, and sums over K are butterflies over G lanes, G rows at a time.
 #include "kernels/cuda/ops.h"
 
 #include <cuda_pipeline.h>
@@ -23,7 +23,13 @@ template <int K> __host__ __device__ constexpr int query_space() {
     return 64 * (K + 4 > 68 ? K + 4 : 68);
 }
 
-enum { C = 64, PAD = 68, WARPS = 4, COLUMNS = 4 * WARPS, THREADS = 32 * WARPS, PREPARE = 256 };
+enum { C = 64, PAD = 68, WARPS = 8, THREADS = 32 * WARPS, PREPARE = 256 };
+
+// Lanes that share a column of the state: sixteen where K divides into them, so that more warps are at
+// work on a head; the fewer rows a lane keeps, the shorter its chain.
+template <int K> __host__ __device__ constexpr int lanes() {
+    return K % 64 == 0 ? 16 : 8;
+}
 
 // What prepare leaves per chunk and head: T [C, PAD], P [C, PAD], e^{c}, e^{c_C - c}, e^{c_C}.
 enum {
@@ -120,18 +126,21 @@ __global__ void __launch_bounds__(PREPARE)
         slot[OFF_END] = expf(c[C - 1]);
 }
 
-// Sums v[r] of lanes g = 0..7 (lane / 4) so that lane g ends with the sum of v[g].
-__device__ static float scatter_sum(float *v, int g) {
+// Sums v[0..N-1] over the lanes of a column (lane = g W + column) so that lane g ends with the sum of
+// v[g mod N]: at every step a lane keeps one half of the values and gives the other away.
+template <int N, int W> __device__ __forceinline__ float scatter_sum(float (&v)[N], int g) {
+    if constexpr (N == 1) {
+        return v[0];
+    } else {
+        float half[N / 2];
+        bool upper = g & (N / 2);
 #pragma unroll
-    for (int half = 4; half; half >>= 1) {
-        bool upper = g & half;
-#pragma unroll
-        for (int r = 0; r < half; r++) {
-            float keep = upper ? v[r + half] : v[r], give = upper ? v[r] : v[r + half];
-            v[r] = keep + __shfl_xor_sync(~0u, give, 4 * half);
+        for (int r = 0; r < N / 2; r++) {
+            float keep = upper ? v[r + N / 2] : v[r], give = upper ? v[r] : v[r + N / 2];
+            half[r] = keep + __shfl_xor_sync(~0u, give, W * (N / 2));
         }
+        return scatter_sum<N / 2, W>(half, g);
     }
-    return v[0];
 }
 
 // Starts copying the raw rows of a chunk; rows behind its end are not touched (T and P hold zeros
@@ -161,20 +170,21 @@ __global__ void __launch_bounds__(THREADS)
     advance(chunk_view s, view<T> q, view<T> k, view<T> v, const float *slots, view<float> state,
             view<T> o) {
     extern __shared__ __align__(16) char bytes[];
-    const int M = K / 32, q_rows = s.tokens;
+    constexpr int G = lanes<K>(), W = 32 / G, M = K / (4 * G), ROUNDS = C / G;
+    const int q_rows = s.tokens;
     float *Ks = (float *)bytes, *Qs = Ks + C * K, *slot2 = Qs + q_rows * K,
           *R = slot2 + s.buffers * SLOT;
-    T *raw = (T *)(R + WARPS * 4 * PAD); // two buffers of K and Q
+    T *raw = (T *)(R + WARPS * W * PAD); // two buffers of K and Q
     const int raw_size = (C + q_rows) * K;
     const int h = blockIdx.x, hk = h / (s.H / s.Hk), warp = threadIdx.x / 32,
               lane = threadIdx.x % 32;
-    const int g = lane / 4, col = lane % 4, column = blockIdx.y * COLUMNS + warp * 4 + col;
+    const int g = lane / W, col = lane % W, column = (blockIdx.y * WARPS + warp) * W + col;
     const bool mine = column < s.V;
-    float *Rw = R + warp * 4 * PAD; // [4 columns][PAD]: R, then U
+    float *Rw = R + warp * W * PAD; // [W columns][PAD]: R, then U
     float S[M][4];
     for (int i = 0; i < M; i++)
         for (int j = 0; j < 4; j++)
-            S[i][j] = mine ? state.row((int64_t)h * K + 4 * (g + 8 * i) + j)[column] : 0.0f;
+            S[i][j] = mine ? state.row((int64_t)h * K + 4 * (g + G * i) + j)[column] : 0.0f;
     for (int i = threadIdx.x; i < s.buffers * raw_size; i += THREADS)
         put(&raw[i], 0.0f);
     __syncthreads();
@@ -187,66 +197,78 @@ __global__ void __launch_bounds__(THREADS)
         fetch_slot(slot2 + buffer * SLOT, slots + (at * s.H + h) * SLOT);
         __pipeline_commit();
     };
+    float value[ROUNDS], coming[ROUNDS]; // rows G r + g of V, of this chunk and the next
+    auto fetch_values = [&](int64_t at) {
+        int m = (int)min((int64_t)s.tokens, s.T - at * s.tokens) * s.n_h;
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++) {
+            int row = G * r + g;
+            coming[r] = mine && row < m
+                            ? get(v.row(at * s.tokens * s.n_h + row)[(int64_t)h * s.V + column])
+                            : 0.0f;
+        }
+    };
     begin(0, 0);
+    fetch_values(0);
     for (; chunk < s.chunks; chunk++) {
         const int buffer = s.buffers == 2 ? (int)(chunk & 1) : 0;
         const int64_t t0 = chunk * s.tokens;
-        const int n = (int)min((int64_t)s.tokens, s.T - t0), m = n * s.n_h;
-        float value[8]; // rows 8 r + g of V
-#pragma unroll
-        for (int r = 0; r < 8; r++) {
-            int row = 8 * r + g;
-            value[r] =
-                mine && row < m ? get(v.row(t0 * s.n_h + row)[(int64_t)h * s.V + column]) : 0.0f;
-        }
+        const int n = (int)min((int64_t)s.tokens, s.T - t0);
         __pipeline_wait_prior(0);
         __syncthreads(); // the buffer is full; everybody is done with Ks, Qs and the other buffer
         widen<T, K>(Ks, raw + buffer * raw_size, C);
         widen<T, K>(Qs, raw + buffer * raw_size + C * K, q_rows);
         if (s.buffers == 2 && chunk + 1 < s.chunks)
             begin(chunk + 1, 1 - buffer);
+#pragma unroll
+        for (int r = 0; r < ROUNDS; r++)
+            value[r] = coming[r];
+        if (chunk + 1 < s.chunks)
+            fetch_values(chunk + 1);
         __syncthreads(); // Ks and Qs are there
         const float *Tm = slot2 + buffer * SLOT, *P = Tm + OFF_P, *E = Tm + OFF_E, *D = Tm + OFF_D;
         auto along = [&](const float *row) { // this lane's share of row . S
             float sum = 0;
 #pragma unroll
             for (int i = 0; i < M; i++) {
-                float4 x = *(const float4 *)(row + 4 * (g + 8 * i));
+                float4 x = *(const float4 *)(row + 4 * (g + G * i));
                 sum += x.x * S[i][0] + x.y * S[i][1] + x.z * S[i][2] + x.w * S[i][3];
             }
             return sum;
         };
 #pragma unroll
-        for (int r = 0; r < 8; r++) {
-            float part[8];
+        for (int r = 0; r < ROUNDS; r++) {
+            float part[G];
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                part[i] = along(Ks + (8 * r + i) * K);
-            Rw[col * PAD + 8 * r + g] = value[r] - E[8 * r + g] * scatter_sum(part, g);
+            for (int i = 0; i < G; i++)
+                part[i] = along(Ks + (G * r + i) * K);
+            Rw[col * PAD + G * r + g] = value[r] - E[G * r + g] * scatter_sum<G, W>(part, g);
         }
         __syncwarp();
-        float u[8]; // rows g + 8 r of U = T R, T lower triangular
+        float u[ROUNDS]; // rows g + G r of U = T R, T lower triangular
 #pragma unroll
-        for (int r = 0; r < 8; r++) {
+        for (int r = 0; r < ROUNDS; r++) {
             u[r] = 0;
-            for (int j = 0; j < 8 * r + 8; j += 4) {
-                float4 t = *(const float4 *)(Tm + (g + 8 * r) * PAD + j),
+#pragma unroll 4
+            for (int j = 0; j < G * r + G; j += 4) {
+                float4 t = *(const float4 *)(Tm + (g + G * r) * PAD + j),
                        x = *(const float4 *)(Rw + col * PAD + j);
                 u[r] += t.x * x.x + t.y * x.y + t.z * x.z + t.w * x.w;
             }
         }
         __syncwarp();
 #pragma unroll
-        for (int r = 0; r < 8; r++)
-            Rw[col * PAD + g + 8 * r] = u[r];
+        for (int r = 0; r < ROUNDS; r++)
+            Rw[col * PAD + g + G * r] = u[r];
         __syncwarp();
-        for (int r = 0; 8 * r < n; r++) {
-            float part[8];
+        for (int r = 0; G * r < n; r++) {
+            float part[G];
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                part[i] = 8 * r + i < q_rows ? along(Qs + (8 * r + i) * K) : 0.0f;
-            int t = 8 * r + g, last = t * s.n_h + s.n_h - 1;
-            float out = scatter_sum(part, g) * (last < C ? E[last] : 0.0f);
+            for (int i = 0; i < G; i++)
+                part[i] = G * r + i < q_rows ? along(Qs + (G * r + i) * K) : 0.0f;
+            int t = G * r + g, last = t * s.n_h + s.n_h - 1;
+            float out = scatter_sum<G, W>(part, g) * (last < C ? E[last] : 0.0f);
+#pragma unroll 4
             for (int j = 0; j < C; j += 4) {
                 float4 p = *(const float4 *)(P + t * PAD + j),
                        x = *(const float4 *)(Rw + col * PAD + j);
@@ -265,7 +287,7 @@ __global__ void __launch_bounds__(THREADS)
             float w = D[j] * Rw[col * PAD + j];
 #pragma unroll
             for (int i = 0; i < M; i++) {
-                float4 x = *(const float4 *)(Ks + j * K + 4 * (g + 8 * i));
+                float4 x = *(const float4 *)(Ks + j * K + 4 * (g + G * i));
                 S[i][0] += x.x * w;
                 S[i][1] += x.y * w;
                 S[i][2] += x.z * w;
@@ -280,7 +302,7 @@ __global__ void __launch_bounds__(THREADS)
     for (int i = 0; i < M; i++)
         for (int j = 0; j < 4; j++)
             if (mine)
-                state.row((int64_t)h * K + 4 * (g + 8 * i) + j)[column] = S[i][j];
+                state.row((int64_t)h * K + 4 * (g + G * i) + j)[column] = S[i][j];
 }
 
 // Shared memory of advance.
@@ -320,7 +342,8 @@ static bool run(backend *be, const steps *s, int buffers, mat state, mat o) {
                  "shared memory of the chunks"))
         return true;
     dim3 all((unsigned)c.chunks, (unsigned)p->H),
-        columns((unsigned)p->H, (unsigned)((p->V + COLUMNS - 1) / COLUMNS));
+        columns((unsigned)p->H,
+                (unsigned)((p->V + WARPS * 32 / lanes<K>() - 1) / (WARPS * 32 / lanes<K>())));
     prepare<T, K><<<all, PREPARE, a, of(be)->stream>>>(
         c, as<T>(s->q), as<T>(s->k), as<float>(s->beta), as<float>(s->decay), slots);
     launched(be, "chunks");
