@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -431,6 +432,33 @@ static void the_head_is_what_flag_and_file_agree_on(void **state) {
 }
 
 // B15: NaN and Inf are counted and named; no loss is printed.
+// B8: without a backend the two copies of a tied embedding are the only data that is looked at.
+static void a_file_that_shrinks_under_the_comparison_of_heads_is_an_error(void **state) {
+    (void)state;
+    tiny_spec s = {.family = "delta_net", .conv = 4, .tied = true, .seed = 11, .n_vocab = 4096};
+    tiny_model *t = tiny_new(s);
+    const tiny_tensor E = *tiny_get(t, "model.embeddings.weight");
+    tiny_tensor *head = tiny_add(t, "lm_head.weight", 2, E.dims);
+    memcpy(head->v, E.v, (size_t)E.n * sizeof *E.v);
+    const char *folder = tiny_save(t, "model");
+    char file[1200];
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    err e = {0};
+    ckpt *c = ckpt_open(folder, &e);
+    config *cfg = config_open(folder, &e);
+    assert_true(c && cfg);
+    model *m = model_load(c, cfg, NULL, &e);
+    if (!m)
+        fail_msg("%s", e.text);
+    model_free(m);
+    assert_int_equal(truncate(file, 4096), 0);
+    assert_null(model_load(c, cfg, NULL, &e));
+    files_assert_error_holds(&e, ERR_IO, "model.safetensors: file changed while it was in use");
+    config_close(cfg);
+    ckpt_close(c);
+    tiny_free(t);
+}
+
 static void bad_numbers_in_a_tensor_are_named_and_counted(void **state) {
     (void)state;
     static const char *const types[] = {"F32", "BF16", "F64"};
@@ -653,6 +681,7 @@ int main(void) {
         cmocka_unit_test(a_missing_gate_is_never_a_default),
         cmocka_unit_test(the_gate_of_kda_follows_lower_bound),
         cmocka_unit_test(the_head_is_what_flag_and_file_agree_on),
+        cmocka_unit_test(a_file_that_shrinks_under_the_comparison_of_heads_is_an_error),
         cmocka_unit_test(bad_numbers_in_a_tensor_are_named_and_counted),
         cmocka_unit_test(element_types_give_the_loss_of_their_rounding),
         cmocka_unit_test(narrow_and_whole_numbers_are_refused_by_name),
