@@ -112,7 +112,7 @@ static bool sizes(builder *b, head_shape *s, err *e) {
         return false;
     if (heads && !ratio)
         K = D / H;
-    if (K > D || D % K != 0 || (heads && H != D / K))
+    if (K < 1 || K > D || D % K != 0 || (heads && H != D / K))
         return err_set(e, ERR_INPUT,
                        "%s: expand_ratio %lld and num_heads %lld do not fit hidden_size %lld",
                        config_path(b->cfg), (long long)K, (long long)H, (long long)D);
