@@ -657,6 +657,14 @@ static void contradictions_in_the_attn_key_are_refused(void **state) {
     json_object_set_new(attn, "num_kv_heads", json_integer(3));
     REFUSED(t, ERR_INPUT, "attn.num_heads 4", "3 key/value heads");
     json_object_set_new(attn, "num_kv_heads", json_integer(2));
+    json_object_set_new(attn, "rope_theta", json_integer(0));
+    REFUSED(t, ERR_INPUT, "attn.rope_theta 0");
+    json_object_del(attn, "rope_theta");
+    json_object_set_new(attn, "num_heads", json_integer(16));
+    json_object_set_new(attn, "num_kv_heads", json_integer(16));
+    REFUSED(t, ERR_INPUT, "heads of 1 numbers");
+    json_object_set_new(attn, "num_heads", json_integer(4));
+    json_object_set_new(attn, "num_kv_heads", json_integer(2));
     json_object_set_new(attn, "layers", json_string("1"));
     REFUSED(t, ERR_INPUT, "layers");
     json_object_set_new(attn, "layers", json_pack("[s]", "1"));

@@ -436,6 +436,8 @@ static void hybrids_refuse_by_name_what_they_do_not_know(void **state) {
     } bad[] = {
         {"golden/hf-bamba", "rope_scaling", json_pack("{s:s}", "rope_type", "yarn"),
          ERR_UNSUPPORTED, "positions scaled by \"yarn\""},
+        {"golden/hf-bamba", "rope_parameters", json_pack("{s:f}", "partial_rotary_factor", 0.01),
+         ERR_INPUT, "turns 0 of"},
         {"golden/hf-bamba", "hidden_act", json_string("gelu"), ERR_UNSUPPORTED, "\"gelu\""},
         {"golden/hf-bamba", "attn_layer_indices", json_pack("[i]", 3), ERR_INPUT,
          "attn_layer_indices"},

@@ -71,6 +71,14 @@ static module *hybrid_attention(builder *b, const config *attn, const char *pref
         return NULL;
     }
     s.head_dim = b->m->info.D / s.heads;
+    if (!(s.rope_base > 0) || s.head_dim % 2 != 0) {
+        err_set(
+            e, ERR_INPUT,
+            "%s: attn.rope_theta %g with heads of %lld numbers: need a base above 0 and an even "
+            "number",
+            config_path(attn), s.rope_base, (long long)s.head_dim);
+        return NULL;
+    }
     return attention_new(b, prefix, &s, e);
 }
 

@@ -67,15 +67,14 @@ static bool read_sizes(builder *b, olmo *o, err *e) {
     attention_spec *a = &o->attention;
     activation act;
     bool turned = false;
-    double part = 1;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
         !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
         !linear_sizes(b, o, e) || !hf_attention(b, a, e) || !rotates(b, &turned, e) ||
         !config_int(b->cfg, "intermediate_size", 1, 1 << 24, &o->mlp, e))
         return false;
-    if (turned && !hf_rotary(b, 10000, 1, &a->rope_base, &part, e))
+    if (turned && !hf_rotary(b, 10000, 1, a, e))
         return false;
-    if (act != ACT_SILU || part != 1)
+    if (act != ACT_SILU || (turned && a->turned != a->head_dim))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: hidden_act other than silu and partial_rotary_factor other than 1 are "
                        "not known here (%s)",

@@ -48,20 +48,13 @@ static bool linear_sizes(builder *b, qwen *q, err *e) {
 
 static bool attention_sizes(builder *b, qwen *q, err *e) {
     attention_spec *a = &q->attention;
-    double part = 0.25;
     bool gate = true;
-    if (!hf_attention(b, a, e) || !hf_rotary(b, 10000, 0.25, &a->rope_base, &part, e) ||
+    if (!hf_attention(b, a, e) || !hf_rotary(b, 10000, 0.25, a, e) ||
         !config_bool_or(b->cfg, "attn_output_gate", true, &gate, e))
         return false;
     if (!gate)
         return err_set(e, ERR_UNSUPPORTED, "%s: attn_output_gate false is not known here",
                        config_path(b->cfg));
-    a->turned = (int64_t)((double)a->head_dim * part);
-    if (a->turned < 2 || a->turned % 2 != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: partial_rotary_factor %g turns %lld of %lld numbers of a head: need an "
-                       "even number",
-                       config_path(b->cfg), part, (long long)a->turned, (long long)a->head_dim);
     a->qk_norm = a->norm_offset = a->out_gate = true;
     a->norm_eps = b->m->info.norm_eps;
     return true;
