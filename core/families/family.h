@@ -28,6 +28,8 @@ bool family_type(const config *cfg, const char **type, err *e);
 // hidden_size, num_hidden_layers, vocab_size, max_position_embeddings into D, n_layers, n_vocab,
 // train_length.
 bool family_sizes(const config *cfg, model_info *i, err *e);
+// A token id; of a list, as some configs have for their end tokens, the first counts. -1: none.
+bool family_token(const config *cfg, const char *key, int32_t *out, err *e);
 
 // Building --------------------------------------------------------------------------------------
 

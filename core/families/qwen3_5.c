@@ -36,14 +36,12 @@ static bool qwen3_5_sizes(const config *cfg, model_info *i, err *e) {
 
 // bos and eos of the container count, and the text model's where it has none.
 static bool end_tokens(const config *text, model_info *i, err *e) {
-    int64_t bos = -1, eos = -1;
-    if (!config_int_or(text, "bos_token_id", -1, INT32_MAX, -1, &bos, e))
+    int32_t bos = -1, eos = -1;
+    if (!family_token(text, "bos_token_id", &bos, e) ||
+        !family_token(text, "eos_token_id", &eos, e))
         return false;
-    if (!json_is_array(config_json(text, "eos_token_id")) &&
-        !config_int_or(text, "eos_token_id", -1, INT32_MAX, -1, &eos, e))
-        return false;
-    i->bos = i->bos < 0 ? (int32_t)bos : i->bos;
-    i->eos = i->eos < 0 ? (int32_t)eos : i->eos;
+    i->bos = i->bos < 0 ? bos : i->bos;
+    i->eos = i->eos < 0 ? eos : i->eos;
     return true;
 }
 
