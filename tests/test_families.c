@@ -323,6 +323,26 @@ static void a_wrong_hidden_size_names_both_numbers(void **state) {
 }
 
 // Keys that are absent have the values of FLA's config classes.
+// What is multiplied into a size must give one, on every machine.
+static void ratios_that_give_no_size_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *key;
+        double value;
+        const char *word;
+    } bad[] = {{"hidden_ratio", -4, "hidden_ratio -4"}, {"hidden_ratio", 0, "hidden_ratio 0"},
+               {"hidden_ratio", 1e300, "hidden_ratio"}, {"expand_k", 1e300, "num_heads 2"},
+               {"expand_v", -1, "num_heads 2"},         {"expand_k", 0, "num_heads 2"},
+               {"norm_eps", -1e-6, "norm_eps -1e-06"},  {"norm_eps", 1, "norm_eps 1"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .seed = 31});
+        tiny_set(t, "intermediate_size", NULL);
+        tiny_set(t, bad[i].key, json_real(bad[i].value));
+        REFUSED(t, ERR_INPUT, bad[i].word, "config.json");
+        tiny_free(t);
+    }
+}
+
 static void absent_keys_have_the_defaults_of_the_config_classes(void **state) {
     (void)state;
     double want[T];
@@ -684,6 +704,7 @@ int main(void) {
         cmocka_unit_test(the_old_name_of_the_output_gate_counts),
         cmocka_unit_test(allow_neg_eigval_doubles_beta),
         cmocka_unit_test(a_wrong_hidden_size_names_both_numbers),
+        cmocka_unit_test(ratios_that_give_no_size_are_refused),
         cmocka_unit_test(absent_keys_have_the_defaults_of_the_config_classes),
         cmocka_unit_test(convolutions_of_rank_two_and_three_are_the_same),
         cmocka_unit_test(a_missing_gate_is_never_a_default),

@@ -430,6 +430,14 @@ bool build_head(builder *b, const char *tie_key, bool otherwise, const char *emb
     return build_head_named(b, tie_key, otherwise, embed, "lm_head.weight", e);
 }
 
+bool build_eps(builder *b, const char *key, double otherwise, err *e) {
+    double *eps = &b->m->info.norm_eps;
+    if (!config_real_or(b->cfg, key, otherwise, eps, e))
+        return false;
+    return (*eps >= 0 && *eps < 1) || err_set(e, ERR_INPUT, "%s: %s %g is no small positive number",
+                                              config_path(b->cfg), key, *eps);
+}
+
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
     char name[300];
     int64_t D = b->m->info.D;

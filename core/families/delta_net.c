@@ -66,7 +66,7 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     static const char *const norms[] = {"l2", "sum", NULL};
     static const head_norm norm_of[] = {HEAD_NORM_L2, HEAD_NORM_L1};
     int act = 0, norm = 0;
-    int64_t H = 0, D = b->m->info.D;
+    int64_t H = 0;
     double expand_k = 1, expand_v = 1;
     bool beta = true, neg = false;
     fla_options opt = {.width = 4};
@@ -83,12 +83,9 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
         !word(b, "qk_activation", "silu", acts, &act, e) ||
         !word(b, "qk_norm", "l2", norms, &norm, e))
         return NULL;
-    int64_t nk = (int64_t)((double)D * expand_k), nv = (int64_t)((double)D * expand_v);
-    if (nk % H != 0 || nv % H != 0 || nk < H || nv < H) {
-        err_set(e, ERR_INPUT, "%s: num_heads %lld does not divide %lld key and %lld value channels",
-                config_path(b->cfg), (long long)H, (long long)nk, (long long)nv);
+    int64_t K = 0, V = 0;
+    if (!fla_expanded(b, expand_k, expand_v, H, &K, &V, e))
         return NULL;
-    }
     delta_net *d = mem_zalloc(1, sizeof *d, "a DeltaNet layer", e);
     if (!d)
         return NULL;
@@ -97,8 +94,8 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     d->qk_norm = norm_of[norm];
     head_shape s = {.H = (int)H,
                     .Hk = (int)H,
-                    .K = (int)(nk / H),
-                    .V = (int)(nv / H),
+                    .K = (int)K,
+                    .V = (int)V,
                     .n_h = 1,
                     .decay = DECAY_NONE,
                     .erase = ERASE_KEY,

@@ -90,6 +90,8 @@ bool build_note(builder *b, err *e, const char *fmt, ...) __attribute__((format(
 // first.
 bool build_switch(builder *b, const char *key, const char *old_key, const char *tensor, bool *out,
                   err *e);
+// The eps of all norms, from KEY: 0 <= eps < 1.
+bool build_eps(builder *b, const char *key, double otherwise, err *e);
 // PREFIX.weight (and PREFIX.bias) of a norm of the residual stream.
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e);
 void build_norm_free(builder *b, row_norm *n);

@@ -31,8 +31,12 @@ static bool intermediate_size(builder *b, int64_t *out, err *e) {
     if (!config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &given, e) ||
         !config_real_or(b->cfg, "hidden_ratio", 4, &ratio, e))
         return false;
-    int64_t width = (int64_t)((double)b->m->info.D * ratio * 2 / 3);
-    *out = given ? given : (width + 255) / 256 * 256;
+    double width = (double)b->m->info.D * ratio * 2 / 3;
+    if (!given && !(width >= 1 && width <= 1 << 24))
+        return err_set(e, ERR_INPUT,
+                       "%s: hidden_ratio %g of hidden_size %lld is no width of an MLP",
+                       config_path(b->cfg), ratio, (long long)b->m->info.D);
+    *out = given ? given : ((int64_t)width + 255) / 256 * 256;
     return true;
 }
 
@@ -158,15 +162,12 @@ static bool refuse_unknown(builder *b, err *e) {
 // norm_eps, or the rms_norm_eps of 2024; files that carry both and disagree are told which counts
 // (fault B37).
 static bool read_eps(builder *b, double otherwise, err *e) {
-    double eps = otherwise, old = 0;
+    double old = 0;
     bool both = config_has(b->cfg, "norm_eps") && config_has(b->cfg, "rms_norm_eps");
     if (!config_real_or(b->cfg, "rms_norm_eps", otherwise, &old, e) ||
-        !config_real_or(b->cfg, "norm_eps", old, &eps, e))
+        !build_eps(b, "norm_eps", old, e))
         return false;
-    if (!(eps >= 0 && eps < 1))
-        return err_set(e, ERR_INPUT, "%s: norm_eps %g is no small positive number",
-                       config_path(b->cfg), eps);
-    b->m->info.norm_eps = eps;
+    double eps = b->m->info.norm_eps;
     return !both || eps == old ||
            build_note(b, e, "the config has norm_eps %g and rms_norm_eps %g: norm_eps counts", eps,
                       old);

@@ -108,4 +108,8 @@ bool fla_kda_pair(builder *b, const char *prefix, const char *one, const char *t
 bool fla_head_sizes(builder *b, int64_t heads, int64_t head_dim, double expand_v, head_shape *s,
                     fla_options *opt, err *e);
 
+// Sizes of a head where the config multiplies hidden_size: K = expand_k D / H, V = expand_v D / H.
+bool fla_expanded(builder *b, double expand_k, double expand_v, int64_t H, int64_t *K, int64_t *V,
+                  err *e);
+
 #endif

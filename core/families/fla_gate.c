@@ -54,3 +54,16 @@ bool fla_head_sizes(builder *b, int64_t heads, int64_t head_dim, double expand_v
     s->scale = 1 / sqrt((double)K);
     return true;
 }
+
+bool fla_expanded(builder *b, double expand_k, double expand_v, int64_t H, int64_t *K, int64_t *V,
+                  err *e) {
+    double D = (double)b->m->info.D, nk = floor(D * expand_k), nv = floor(D * expand_v);
+    if (!(nk >= 1 && nk <= 1 << 24 && nv >= 1 && nv <= 1 << 24) || (int64_t)nk % H != 0 ||
+        (int64_t)nv % H != 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: num_heads %lld does not divide %.0f key and %.0f value channels",
+                       config_path(b->cfg), (long long)H, nk, nv);
+    *K = (int64_t)nk / H;
+    *V = (int64_t)nv / H;
+    return true;
+}

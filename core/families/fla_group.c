@@ -34,24 +34,20 @@ bool fla_activation(builder *b, const char *key, const char *otherwise, activati
 
 bool fla_group_sizes(builder *b, int64_t heads, double expand_k, double expand_v, head_shape *s,
                      int *kv, err *e) {
-    int64_t H = 0, n = 0, D = b->m->info.D;
+    int64_t H = 0, n = 0, K = 0, V = 0;
     if (!config_int_or(b->cfg, "num_heads", 1, 65536, heads, &H, e) ||
         !config_int_or(b->cfg, "num_kv_heads", 1, 65536, H, &n, e) ||
         !config_real_or(b->cfg, "expand_k", expand_k, &expand_k, e) ||
         !config_real_or(b->cfg, "expand_v", expand_v, &expand_v, e))
         return false;
-    double nk = (double)D * expand_k, nv = (double)D * expand_v;
     if (H % n != 0)
         return err_set(e, ERR_INPUT, "%s: num_heads %lld is no multiple of num_kv_heads %lld",
                        config_path(b->cfg), (long long)H, (long long)n);
-    if (!(nk >= 1 && nk <= 1 << 24 && nv >= 1 && nv <= 1 << 24) || (int64_t)nk % H != 0 ||
-        (int64_t)nv % H != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: num_heads %lld does not divide %g key and %g value channels",
-                       config_path(b->cfg), (long long)H, floor(nk), floor(nv));
+    if (!fla_expanded(b, expand_k, expand_v, H, &K, &V, e))
+        return false;
     s->H = s->Hk = (int)H;
-    s->K = (int)((int64_t)nk / H);
-    s->V = (int)((int64_t)nv / H);
+    s->K = (int)K;
+    s->V = (int)V;
     s->n_h = 1;
     s->scale = 1 / sqrt((double)s->K);
     *kv = (int)n;

@@ -132,7 +132,7 @@ bool hf_layer_listed(builder *b, const char *key, int L, bool *listed, err *e) {
 bool hf_ends(builder *b, const char *embed, const char *norm, const char *eps_key, double eps,
              err *e) {
     model *m = b->m;
-    return config_real_or(b->cfg, eps_key, eps, &m->info.norm_eps, e) &&
+    return build_eps(b, eps_key, eps, e) &&
            build_weight(b, &m->embed, m->info.n_vocab, m->info.D, embed, e) &&
            build_weight(b, &m->norm.w, 1, m->info.D, norm, e) &&
            build_head(b, "tie_word_embeddings", !build_has(b, "lm_head.weight"), embed, e);

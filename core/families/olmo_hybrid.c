@@ -68,8 +68,8 @@ static bool read_sizes(builder *b, olmo *o, err *e) {
     activation act;
     bool turned = false;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
-        !linear_sizes(b, o, e) || !hf_attention(b, a, e) || !rotates(b, &turned, e) ||
+        !build_eps(b, "rms_norm_eps", 1e-6, e) || !linear_sizes(b, o, e) ||
+        !hf_attention(b, a, e) || !rotates(b, &turned, e) ||
         !config_int(b->cfg, "intermediate_size", 1, 1 << 24, &o->mlp, e))
         return false;
     if (turned && !hf_rotary(b, 10000, 1, a, e))

@@ -82,8 +82,8 @@ static bool read_sizes(builder *b, qwen *q, err *e) {
     static const char *const unknown[] = {"use_sliding_window", NULL};
     activation act;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
-        !linear_sizes(b, q, e) || !attention_sizes(b, q, e) ||
+        !build_eps(b, "rms_norm_eps", 1e-6, e) || !linear_sizes(b, q, e) ||
+        !attention_sizes(b, q, e) ||
         !config_int_or(b->cfg, "full_attention_interval", 1, 65536, 4, &q->every, e) ||
         !config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &q->dense, e))
         return false;
