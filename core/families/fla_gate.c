@@ -67,3 +67,29 @@ bool fla_expanded(builder *b, double expand_k, double expand_v, int64_t H, int64
     *V = (int64_t)nv / H;
     return true;
 }
+
+bool fla_linear_sizes(builder *b, head_shape *s, fla_options *opt, err *e) {
+    int64_t Hk, H, K, V;
+    *opt = (fla_options){.conv = true};
+    if (!config_int(b->cfg, "linear_num_key_heads", 1, 65536, &Hk, e) ||
+        !config_int(b->cfg, "linear_num_value_heads", 1, 65536, &H, e) ||
+        !config_int(b->cfg, "linear_key_head_dim", 1, 65536, &K, e) ||
+        !config_int(b->cfg, "linear_value_head_dim", 1, 65536, &V, e) ||
+        !config_int_or(b->cfg, "linear_conv_kernel_dim", 1, 64, 4, &opt->width, e))
+        return false;
+    if (H % Hk != 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: linear_num_value_heads %lld is no multiple of linear_num_key_heads %lld",
+            config_path(b->cfg), (long long)H, (long long)Hk);
+    *s = (head_shape){.H = (int)H,
+                      .Hk = (int)Hk,
+                      .K = (int)K,
+                      .V = (int)V,
+                      .n_h = 1,
+                      .decay = DECAY_HEAD,
+                      .erase = ERASE_KEY,
+                      .scale = 1 / sqrt((double)K),
+                      .beta_max = 1};
+    return true;
+}

@@ -4,7 +4,6 @@
 #include "core/modules/mlp.h"
 #include "core/modules/moe.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,32 +18,6 @@ typedef struct qwen {
     int64_t every, sparse_step;    // full attention in each every-th layer, mixtures in each ...
     bool experts;
 } qwen;
-
-static bool linear_sizes(builder *b, qwen *q, err *e) {
-    int64_t Hk, H, K, V;
-    if (!config_int(b->cfg, "linear_num_key_heads", 1, 65536, &Hk, e) ||
-        !config_int(b->cfg, "linear_num_value_heads", 1, 65536, &H, e) ||
-        !config_int(b->cfg, "linear_key_head_dim", 1, 65536, &K, e) ||
-        !config_int(b->cfg, "linear_value_head_dim", 1, 65536, &V, e) ||
-        !config_int_or(b->cfg, "linear_conv_kernel_dim", 1, 64, 4, &q->opt.width, e))
-        return false;
-    if (H % Hk != 0)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: linear_num_value_heads %lld is no multiple of linear_num_key_heads %lld",
-            config_path(b->cfg), (long long)H, (long long)Hk);
-    q->opt.conv = true;
-    q->s = (head_shape){.H = (int)H,
-                        .Hk = (int)Hk,
-                        .K = (int)K,
-                        .V = (int)V,
-                        .n_h = 1,
-                        .decay = DECAY_HEAD,
-                        .erase = ERASE_KEY,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = 1};
-    return true;
-}
 
 static bool attention_sizes(builder *b, qwen *q, err *e) {
     attention_spec *a = &q->attention;
@@ -82,7 +55,7 @@ static bool read_sizes(builder *b, qwen *q, err *e) {
     static const char *const unknown[] = {"use_sliding_window", NULL};
     activation act;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !build_eps(b, "rms_norm_eps", 1e-6, e) || !linear_sizes(b, q, e) ||
+        !build_eps(b, "rms_norm_eps", 1e-6, e) || !fla_linear_sizes(b, &q->s, &q->opt, e) ||
         !attention_sizes(b, q, e) ||
         !config_int_or(b->cfg, "full_attention_interval", 1, 65536, 4, &q->every, e) ||
         !config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &q->dense, e))
