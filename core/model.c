@@ -151,7 +151,6 @@ void model_free(model *m) {
         m->be->op->free(m->be, m->embed);
         norm_free(m->be, &m->embed_norm);
         norm_free(m->be, &m->norm);
-        m->be->op->free(m->be, m->head_bias);
     }
     free(m->layers);
     name_list_free(&m->leftover);
@@ -186,11 +185,4 @@ int64_t model_carry_bytes(const model *m, int esize) {
                 sum += x->carry[c].rows * x->carry[c].cols * esize;
         }
     return sum;
-}
-
-int64_t model_parameters(const ckpt *c) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < ckpt_count(c); i++)
-        n += ckpt_at(c, i)->count;
-    return n;
 }

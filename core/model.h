@@ -57,12 +57,11 @@ typedef struct name_list {
 
 typedef struct model {
     model_info info;
-    backend *be;         // borrowed; NULL when opened for inspection
-    mat embed;           // [n_vocab, D]
-    row_norm embed_norm; // of the embedding, before layer 0; mostly none
-    row_norm norm;       // before the head
-    mat head;            // [n_vocab, D], the embedding again when tied
-    mat head_bias;
+    backend *be;                     // borrowed; NULL when opened for inspection
+    mat embed;                       // [n_vocab, D]
+    row_norm embed_norm;             // of the embedding, before layer 0; mostly none
+    row_norm norm;                   // before the head
+    mat head;                        // [n_vocab, D], the embedding again when tied
     double embed_scale, logit_scale; // factors on the embedding's rows and on the logits
     layer *layers;                   // info.n_layers
     // About the file, not about the model:
@@ -86,8 +85,6 @@ const module *model_mixer(const model *m, int L);
 // (convolution tails, attention windows) for elements of esize bytes.
 int64_t model_state_bytes(const model *m);
 int64_t model_carry_bytes(const model *m, int esize);
-// Elements of all tensors in the file.
-int64_t model_parameters(const ckpt *c);
 
 bool name_list_add(name_list *l, err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -300,6 +300,11 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     return backend_check(b->be, e) || drop(b, out);
 }
 
+const char *build_name(char *buf, size_t size, const char *prefix, const char *name) {
+    snprintf(buf, size, "%s.%s", prefix, name);
+    return buf;
+}
+
 bool build_has(const builder *b, const char *fmt, ...) {
     char name[512];
     va_list ap;

@@ -71,7 +71,7 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     bool beta = true, neg = false;
     fla_options opt = {.width = 4};
     char g_proj[300];
-    fla_name(g_proj, sizeof g_proj, prefix, "g_proj.weight");
+    build_name(g_proj, sizeof g_proj, prefix, "g_proj.weight");
     if (!config_int_or(b->cfg, "num_heads", 1, 65536, 16, &H, e) ||
         !config_real_or(b->cfg, "expand_k", 1, &expand_k, e) ||
         !config_real_or(b->cfg, "expand_v", 1, &expand_v, e) ||

@@ -74,6 +74,8 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
 bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e);
 // A weight [rows, cols] that the family computed itself; none when the model is only inspected.
 bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e);
+// PREFIX.NAME into buf; returns buf.
+const char *build_name(char *buf, size_t size, const char *prefix, const char *name);
 // Is there such a tensor? The name is built as by printf.
 bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.

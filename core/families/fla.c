@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *fla_name(char *buf, size_t size, const char *prefix, const char *name) {
-    snprintf(buf, size, "%s.%s", prefix, name);
-    return buf;
-}
-
 static bool hidden_act(builder *b, activation *act, err *e) {
     const char *name = "swish";
     if (!config_text_or(b->cfg, "hidden_act", "swish", &name, e))

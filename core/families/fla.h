@@ -25,9 +25,6 @@ typedef struct fla_layout {
 } fla_layout;
 bool fla_build_layout(builder *b, const fla_layout *how, err *e);
 
-// PREFIX.NAME into buf; returns buf.
-const char *fla_name(char *buf, size_t size, const char *prefix, const char *name);
-
 // What delta-rule mixers have in common: projections, short convolutions, output norm. A part that
 // the model lacks is MAT_NONE.
 typedef struct fla_heads {

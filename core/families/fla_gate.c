@@ -7,9 +7,9 @@
 bool fla_gate_bind(fla_gate *g, builder *b, const char *prefix, int64_t H, err *e) {
     char name[300];
     return build_weight(b, &g->a, H, b->m->info.D,
-                        fla_name(name, sizeof name, prefix, "a_proj.weight"), e) &&
-           build_weight(b, &g->a_log, 1, H, fla_name(name, sizeof name, prefix, "A_log"), e) &&
-           build_weight(b, &g->dt_bias, 1, H, fla_name(name, sizeof name, prefix, "dt_bias"), e);
+                        build_name(name, sizeof name, prefix, "a_proj.weight"), e) &&
+           build_weight(b, &g->a_log, 1, H, build_name(name, sizeof name, prefix, "A_log"), e) &&
+           build_weight(b, &g->dt_bias, 1, H, build_name(name, sizeof name, prefix, "dt_bias"), e);
 }
 
 void fla_gate_free(fla_gate *g, backend *be) {

@@ -78,10 +78,10 @@ static bool bind_convs(fla_group *g, module *m, builder *b, const char *prefix, 
 static bool bind_norm(fla_group *g, builder *b, const char *prefix, int64_t V,
                       const char *const *names, err *e) {
     char name[300];
-    fla_name(name, sizeof name, prefix, names[0]);
+    build_name(name, sizeof name, prefix, names[0]);
     for (int i = 1; names[i] && !build_has(b, "%s", name); i++)
         if (build_has(b, "%s.%s", prefix, names[i]))
-            fla_name(name, sizeof name, prefix, names[i]);
+            build_name(name, sizeof name, prefix, names[i]);
     return build_weight(b, &g->o_norm, 1, V, name, e);
 }
 
@@ -94,15 +94,15 @@ bool fla_group_bind(fla_group *g, module *m, builder *b, const char *prefix, con
     m->heads = *s;
     m->state_carry = module_state(m, "state", nq, s->V);
     g->eps = b->m->info.norm_eps;
-    if (!build_weight(b, &g->q, nq, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
-        !build_weight(b, &g->k, nk, D, fla_name(name, sizeof name, prefix, "k_proj.weight"), e) ||
-        !build_weight(b, &g->v, nv, D, fla_name(name, sizeof name, prefix, "v_proj.weight"), e) ||
-        !build_weight(b, &g->o, D, no, fla_name(name, sizeof name, prefix, "o_proj.weight"), e))
+    if (!build_weight(b, &g->q, nq, D, build_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
+        !build_weight(b, &g->k, nk, D, build_name(name, sizeof name, prefix, "k_proj.weight"), e) ||
+        !build_weight(b, &g->v, nv, D, build_name(name, sizeof name, prefix, "v_proj.weight"), e) ||
+        !build_weight(b, &g->o, D, no, build_name(name, sizeof name, prefix, "o_proj.weight"), e))
         return false;
     if (opt->conv && !bind_convs(g, m, b, prefix, nq, nk, nv, opt->width, e))
         return false;
     if (opt->gate &&
-        !build_weight(b, &g->g, no, D, fla_name(name, sizeof name, prefix, "g_proj.weight"), e))
+        !build_weight(b, &g->g, no, D, build_name(name, sizeof name, prefix, "g_proj.weight"), e))
         return false;
     return !opt->o_norm || bind_norm(g, b, prefix, s->V, opt->norms, e);
 }

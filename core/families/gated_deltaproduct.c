@@ -12,8 +12,8 @@ static module *deltaproduct_new(builder *b, const char *prefix, err *e) {
     int64_t n_h = 0;
     bool forget = false;
     char gate[300], decay[300];
-    fla_name(gate, sizeof gate, prefix, "g_proj.weight");
-    fla_name(decay, sizeof decay, prefix, "a_proj.weight");
+    build_name(gate, sizeof gate, prefix, "g_proj.weight");
+    build_name(decay, sizeof decay, prefix, "a_proj.weight");
     if (!fla_head_sizes(b, 6, 256, 2, &s, &opt, e) ||
         !config_int(b->cfg, "num_householder", 1, 64, &n_h, e) ||
         !build_switch(b, "use_output_gate", "use_gate", gate, &opt.gate, e) ||

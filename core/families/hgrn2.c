@@ -129,7 +129,7 @@ static bool hgrn2_bind(hgrn2 *d, builder *b, const char *prefix, err *e) {
     char name[300];
     int64_t D = b->m->info.D, width = 4;
     bool conv = false, bounds = false;
-    fla_name(name, sizeof name, prefix, "q_conv1d.weight");
+    build_name(name, sizeof name, prefix, "q_conv1d.weight");
     if (!sizes(b, &s, e) || !config_int_or(b->cfg, "conv_size", 1, 64, 4, &width, e) ||
         !build_switch(b, "use_short_conv", NULL, name, &conv, e) ||
         !build_switch(b, "use_lower_bound", NULL, "model.lower_bounds", &bounds, e))
@@ -138,11 +138,15 @@ static bool hgrn2_bind(hgrn2 *d, builder *b, const char *prefix, err *e) {
     d->base.linear = true;
     d->base.heads = s;
     d->base.state_carry = module_state(&d->base, "state", nk, s.V);
-    return build_weight(b, &d->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) &&
-           build_weight(b, &d->f, nk, D, fla_name(name, sizeof name, prefix, "f_proj.weight"), e) &&
-           build_weight(b, &d->i, D, D, fla_name(name, sizeof name, prefix, "i_proj.weight"), e) &&
-           build_weight(b, &d->o, D, D, fla_name(name, sizeof name, prefix, "o_proj.weight"), e) &&
-           build_weight(b, &d->g_norm, 1, D, fla_name(name, sizeof name, prefix, "g_norm.weight"),
+    return build_weight(b, &d->q, nk, D, build_name(name, sizeof name, prefix, "q_proj.weight"),
+                        e) &&
+           build_weight(b, &d->f, nk, D, build_name(name, sizeof name, prefix, "f_proj.weight"),
+                        e) &&
+           build_weight(b, &d->i, D, D, build_name(name, sizeof name, prefix, "i_proj.weight"),
+                        e) &&
+           build_weight(b, &d->o, D, D, build_name(name, sizeof name, prefix, "o_proj.weight"),
+                        e) &&
+           build_weight(b, &d->g_norm, 1, D, build_name(name, sizeof name, prefix, "g_norm.weight"),
                         e) &&
            (!conv || bind_convs(d, b, prefix, nk, width, e)) &&
            (!bounds || bind_least(d, b, nk, e));

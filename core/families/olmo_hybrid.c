@@ -120,7 +120,7 @@ static bool add_branch(builder *b, int L, const char *layer, const char *norm_na
     mat norm = MAT_NONE;
     if (!body)
         return false;
-    if (!build_weight(b, &norm, 1, b->m->info.D, fla_name(name, sizeof name, layer, norm_name),
+    if (!build_weight(b, &norm, 1, b->m->info.D, build_name(name, sizeof name, layer, norm_name),
                       e)) {
         body->free(body, b->be);
         return false;

@@ -76,20 +76,20 @@ static module *linear_layer(builder *b, const qwen *q, const char *layer, err *e
         return NULL;
     snprintf(prefix, sizeof prefix, "%s.linear_attn", layer);
     fla_heads_declare(&d->h, &d->base, s, &q->opt, b->m->info.norm_eps);
-    fla_name(name, sizeof name, prefix, "conv1d.weight");
+    build_name(name, sizeof name, prefix, "conv1d.weight");
     int64_t w = q->opt.width;
     if (q->how->project(d, b, prefix, s, e) &&
         build_rows(b, &d->h.q_conv, 0, nk, all, w, name, e) &&
         build_rows(b, &d->h.k_conv, nk, nk, all, w, name, e) &&
         build_rows(b, &d->h.v_conv, 2 * nk, nv, all, w, name, e) &&
-        build_weight(b, &d->decay.a_log, 1, s->H, fla_name(name, sizeof name, prefix, "A_log"),
+        build_weight(b, &d->decay.a_log, 1, s->H, build_name(name, sizeof name, prefix, "A_log"),
                      e) &&
-        build_weight(b, &d->decay.dt_bias, 1, s->H, fla_name(name, sizeof name, prefix, "dt_bias"),
-                     e) &&
-        build_weight(b, &d->h.o_norm, 1, s->V, fla_name(name, sizeof name, prefix, "norm.weight"),
+        build_weight(b, &d->decay.dt_bias, 1, s->H,
+                     build_name(name, sizeof name, prefix, "dt_bias"), e) &&
+        build_weight(b, &d->h.o_norm, 1, s->V, build_name(name, sizeof name, prefix, "norm.weight"),
                      e) &&
         build_weight(b, &d->h.o, b->m->info.D, nv,
-                     fla_name(name, sizeof name, prefix, "out_proj.weight"), e))
+                     build_name(name, sizeof name, prefix, "out_proj.weight"), e))
         return &d->base;
     d->base.free(&d->base, b->be);
     return NULL;
@@ -143,14 +143,14 @@ static bool build_layer(builder *b, const qwen *q, int L, err *e) {
     snprintf(prefix, sizeof prefix, "%s.self_attn", layer);
     if (!is_full(b, q, L, &full, e) ||
         !build_offset(b, &norm, 1, b->m->info.D,
-                      fla_name(name, sizeof name, layer, "input_layernorm.weight"), e))
+                      build_name(name, sizeof name, layer, "input_layernorm.weight"), e))
         goto fail;
     body = full ? attention_new(b, prefix, &q->attention, e) : linear_layer(b, q, layer, e);
     if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
         goto fail;
     norm = MAT_NONE;
     if (!build_offset(b, &norm, 1, b->m->info.D,
-                      fla_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
+                      build_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
         goto fail;
     body = ffn(b, q, L, layer, e);
     if (body && build_branch(b, L, norm, MAT_NONE, 1, body, e))

@@ -13,16 +13,16 @@
 static bool project(fla_gated *d, builder *b, const char *prefix, const head_shape *s, err *e) {
     char name[300];
     int64_t D = b->m->info.D, H = s->H, nk = (int64_t)s->Hk * s->K, nv = H * s->V;
-    fla_name(name, sizeof name, prefix, "in_proj_qkv.weight");
+    build_name(name, sizeof name, prefix, "in_proj_qkv.weight");
     return build_rows(b, &d->h.q, 0, nk, 2 * nk + nv, D, name, e) &&
            build_rows(b, &d->h.k, nk, nk, 2 * nk + nv, D, name, e) &&
            build_rows(b, &d->h.v, 2 * nk, nv, 2 * nk + nv, D, name, e) &&
-           build_weight(b, &d->h.g, nv, D, fla_name(name, sizeof name, prefix, "in_proj_z.weight"),
-                        e) &&
-           build_weight(b, &d->h.b, H, D, fla_name(name, sizeof name, prefix, "in_proj_b.weight"),
+           build_weight(b, &d->h.g, nv, D,
+                        build_name(name, sizeof name, prefix, "in_proj_z.weight"), e) &&
+           build_weight(b, &d->h.b, H, D, build_name(name, sizeof name, prefix, "in_proj_b.weight"),
                         e) &&
            build_weight(b, &d->decay.a, H, D,
-                        fla_name(name, sizeof name, prefix, "in_proj_a.weight"), e);
+                        build_name(name, sizeof name, prefix, "in_proj_a.weight"), e);
 }
 
 static bool qwen3_5_sizes(const config *cfg, model_info *i, err *e) {

@@ -68,7 +68,7 @@ static module *retnet_new(builder *b, const char *prefix, err *e) {
     char gate[300];
     int kv = 0;
     activation feature = ACT_NONE, act = ACT_SILU;
-    fla_name(gate, sizeof gate, prefix, "g_proj.weight");
+    build_name(gate, sizeof gate, prefix, "g_proj.weight");
     opt.conv = build_has(b, "%s.q_conv1d.weight", prefix);
     if (!fla_group_sizes(b, 8, 1, 2, &s, &kv, e) ||
         !config_int_or(b->cfg, "conv_size", 1, 64, 4, &opt.width, e) ||

@@ -88,7 +88,7 @@ static bool bind_row(builder *b, mat *out, int64_t n, double (*f)(double), const
                      const char *name, err *e) {
     char full[300];
     double *v = NULL;
-    snprintf(full, sizeof full, "%s.%s", prefix, name);
+    build_name(full, sizeof full, prefix, name);
     if (!build_numbers(b, &v, 1, n, full, e))
         return false;
     if (!v)
