@@ -49,9 +49,9 @@ const char *ckpt_note(const ckpt *c, int i);
 // not a signal.
 bool ckpt_still_whole(const ckpt *c, err *e);
 
-// Copies a tensor's elements as double/float. Checks the dtype, and survives a file that shrinks
-// while it is read (SIGBUS is caught for the duration of the copy and becomes ERR_IO with the
-// file's name).
+// Copies elements first .. first+n-1, which must exist, as double/float. Checks the dtype, and
+// survives a file that shrinks while it is read (SIGBUS is caught for the duration of the copy and
+// becomes ERR_IO with the file's name).
 bool ckpt_read_f64(const ckpt *c, const tensor *t, int64_t first, int64_t n, double *dst, err *e);
 bool ckpt_read_f32(const ckpt *c, const tensor *t, int64_t first, int64_t n, float *dst, err *e);
 

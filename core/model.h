@@ -1,12 +1,13 @@
 // core/model.h - a trained model: sizes, weights on a backend, and the branches of its layers.
 //
-// A model never changes after opening; what changes while a document is read lives in core/forward.h.
+// A model never changes after opening; what changes while a document is read lives in
+// core/forward.h.
 // A layer is a list of residual branches (mixer, MLP ...), each
 //
 //     x <- x + scale * post_norm(body(pre_norm(x)))
 //
-// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch needs is
-// known in core/families only.
+// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch
+// needs is known in core/families only.
 #ifndef DELTOP_MODEL_H
 #define DELTOP_MODEL_H
 
@@ -81,8 +82,9 @@ void model_free(model *m); // NULL is fine
 
 // The mixer of layer L that has a recurrent state, or NULL (attention layers).
 const module *model_mixer(const model *m, int L);
-// Bytes of all states a row carries, with float32 states: sum of H K V 4, and of everything carried
-// (convolution tails, attention windows) for elements of esize bytes.
+// Bytes of the states that a row carries, in float32: the sum of 4 H K V. And of all that is carried
+// (states, convolution tails, attention windows) at esize bytes an element; full attention, which
+// carries a row per token, counts nothing there.
 int64_t model_state_bytes(const model *m);
 int64_t model_carry_bytes(const model *m, int esize);
 

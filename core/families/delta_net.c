@@ -4,7 +4,8 @@
 //
 // q, k: linear -> short conv -> SiLU (or relu, elu + 1, none) -> L2 (or sum) norm; v: linear ->
 // short conv -> SiLU; beta = sigmoid(b) or, with allow_neg_eigval, 2 sigmoid(b) (fault B22).
-// use_beta false: beta is 1, or 2 with allow_neg_eigval. use_output_norm is ignored, as in FLA: the norm is always there.
+// use_beta false: beta is 1, or 2 with allow_neg_eigval. use_output_norm is ignored, as in FLA: the
+// norm is always there.
 #include "core/families/fla.h"
 #include "core/forward.h"
 #include "core/mem.h"

@@ -61,7 +61,7 @@ void fla_heads_free(fla_heads *h, backend *be);
 // qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
 void fla_heads_steps(fla_heads *h, const module *m, struct fwd *f, mat x, activation qk_act,
                      steps *s);
-// y = W_o (rms_norm(o) * act(gate)); gate none: plain norm.
+// y = W_o (rms_norm(o) * act(gate)); gate none: plain norm. _x: the gate is g x, where there is a g.
 void fla_heads_output(fla_heads *h, const module *m, struct fwd *f, mat o, mat gate, mat y);
 void fla_heads_output_x(fla_heads *h, const module *m, struct fwd *f, mat o, mat x, mat y);
 

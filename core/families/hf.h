@@ -19,7 +19,7 @@ bool hf_activation(builder *b, const char *key, const char *otherwise, activatio
 bool hf_rotary(builder *b, double theta, double part, attention_spec *s, err *e);
 
 // num_attention_heads, num_key_value_heads, head_dim (default: hidden_size / heads) and
-// attention_bias into *s, checked; rope and the rest are the caller's.
+// attention_bias (of q, k, v and o) into *s, checked; rope and the rest are the caller's.
 bool hf_attention(builder *b, attention_spec *s, err *e);
 
 // Entry L of the list KEY of names; NULL without error when the key is absent. An entry that is no
