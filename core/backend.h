@@ -5,6 +5,10 @@
 // the kernels/ header that a comment names. Operations of the forward pass do not return
 // errors: the first failure is kept and reported by backend_check, so that a family's forward reads
 // like the paper. Mats belong to the backend that allocated them.
+//
+// Activations and matrices have elements of esize bytes. Decays, betas, states and weights of one row
+// (norms, biases, gates) have exact_esize where that is wider. Factors and results of one operation
+// otherwise agree, and linear's x and w always do.
 #ifndef DELTOP_BACKEND_H
 #define DELTOP_BACKEND_H
 

@@ -72,7 +72,9 @@ bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
 
 // For modules ---------------------------------------------------------------------------------
 mat fwd_tmp(fwd *f, int64_t rows, int64_t cols); // scratch until the branch ends
-mat fwd_carry(fwd *f, const module *m, int i);   // the i-th carry that m declared
+// The same in the backend's exact element: for decays, and what they are made from.
+mat fwd_tmp_exact(fwd *f, int64_t rows, int64_t cols);
+mat fwd_carry(fwd *f, const module *m, int i); // the i-th carry that m declared
 // Leaves a copy of x for later layers of the same block (RWKV-7: the values of its first layer), in
 // one of FWD_SLOTS places; fwd_left is MAT_NONE before.
 void fwd_leave(fwd *f, int slot, mat x);

@@ -130,7 +130,8 @@ bool fla_group_project(fla_group *g, const module *m, fwd *f, mat x, mat *q, mat
 mat fla_group_repeat(const fla_group *g, const module *m, fwd *f, mat x, int64_t d) {
     if (g->kv == m->heads.H || mat_none(x))
         return x;
-    mat y = fwd_tmp(f, x.rows, m->heads.H * d);
+    mat y = x.esize == f->be->esize ? fwd_tmp(f, x.rows, m->heads.H * d)
+                                    : fwd_tmp_exact(f, x.rows, m->heads.H * d);
     if (!mat_none(y))
         f->be->op->scale_heads(f->be, x, MAT_NONE, 1, d, y);
     return y;

@@ -39,7 +39,7 @@ void fla_group_free(fla_group *g, backend *be);
 // q, k, v after projection and convolution (with its SiLU), [T, heads * d] each, not yet repeated.
 // False: the failure is in the backend.
 bool fla_group_project(fla_group *g, const module *m, struct fwd *f, mat x, mat *q, mat *k, mat *v);
-// x [T, kv * d] for all H heads: [T, H * d]
+// x [T, kv * d] for all H heads: [T, H * d], of the same element
 mat fla_group_repeat(const fla_group *g, const module *m, struct fwd *f, mat x, int64_t d);
 // y = W_o (norm(o) * act(W_g x))
 void fla_group_output(fla_group *g, const module *m, struct fwd *f, mat o, mat x, mat y);

@@ -32,22 +32,35 @@ static void hgrn2_free(module *base, backend *be) {
     free(d);
 }
 
+// What the forget gate is made from, exact: a log decay counts once per token.
+static mat gate(hgrn2 *d, fwd *f, mat x) {
+    if (mat_none(d->f_conv))
+        return fwd_linear_exact(f, x, d->f, MAT_NONE);
+    mat z = fwd_conv(f, &d->base, d->f_tail, fwd_linear(f, x, d->f, MAT_NONE), d->f_conv, d->f_bias,
+                     ACT_NONE);
+    mat y = fwd_tmp_exact(f, z.rows, z.cols);
+    if (!mat_none(y))
+        f->be->op->copy(f->be, z, y);
+    return y;
+}
+
 static void hgrn2_run(module *base, fwd *f, mat x, mat y) {
     hgrn2 *d = (hgrn2 *)base;
     const backend_ops *op = f->be->op;
     steps s = {.s = base->heads, .T = x.rows};
     s.q = fwd_conv(f, base, d->q_tail, fwd_linear(f, x, d->q, MAT_NONE), d->q_conv, d->q_bias,
                    ACT_SILU);
-    s.decay = fwd_conv(f, base, d->f_tail, fwd_linear(f, x, d->f, MAT_NONE), d->f_conv, d->f_bias,
-                       ACT_NONE);
+    s.decay = gate(d, f, x);
     s.v = fwd_conv(f, base, d->i_tail, fwd_linear(f, x, d->i, MAT_NONE), d->i_conv, d->i_bias,
                    ACT_NONE);
-    s.k = fwd_tmp(f, x.rows, (int64_t)s.s.H * s.s.K);
+    mat gone = fwd_tmp_exact(f, x.rows, (int64_t)s.s.H * s.s.K);
+    s.k = fwd_tmp(f, gone.rows, gone.cols);
     if (f->be->fail.code != ERR_NONE)
         return;
     op->log_forget(f->be, s.decay, d->least, 1, -INFINITY);
-    op->copy(f->be, s.decay, s.k);
-    op->activate(f->be, s.k, ACT_ONE_MINUS_EXP, 1);
+    op->copy(f->be, s.decay, gone);
+    op->activate(f->be, gone, ACT_ONE_MINUS_EXP, 1);
+    op->copy(f->be, gone, s.k);
     mat o = fwd_recur(f, base, &s);
     if (mat_none(o) || f->fail.code != ERR_NONE)
         return;

@@ -41,7 +41,7 @@ static void retnet_run(module *base, fwd *f, mat x, mat y) {
     s.q = q;
     s.k = fla_group_repeat(&d->g, base, f, k, s.s.K);
     s.v = fla_group_repeat(&d->g, base, f, v, s.s.V);
-    s.decay = fwd_tmp(f, x.rows, s.s.H);
+    s.decay = fwd_tmp_exact(f, x.rows, s.s.H);
     if (mat_none(s.decay))
         return;
     op->broadcast(f->be, d->decay, s.decay);

@@ -66,13 +66,19 @@ static void rwkv7_free(module *base, backend *be) {
     free(d);
 }
 
-// up act(down x) + bias
-static mat low_rank_run(fwd *f, const low_rank *l, mat x, activation act) {
+typedef mat (*linear)(fwd *f, mat x, mat w, mat bias);
+
+// up act(down x) + bias, the last product by `up`
+static mat low_rank_by(linear up, fwd *f, const low_rank *l, mat x, activation act) {
     mat low = fwd_linear(f, x, l->down, MAT_NONE);
     if (mat_none(low))
         return low;
     f->be->op->activate(f->be, low, act, 1);
-    return fwd_linear(f, low, l->up, l->bias);
+    return up(f, low, l->up, l->bias);
+}
+
+static mat low_rank_run(fwd *f, const low_rank *l, mat x, activation act) {
+    return low_rank_by(fwd_linear, f, l, x, act);
 }
 
 // v <- v + (v_first - v) sigmoid(share)
@@ -138,7 +144,7 @@ static void rwkv7_run(module *base, fwd *f, mat x, mat y) {
     }
     s.q = fwd_linear(f, in[MIX_R], d->r, MAT_NONE);
     s.v = fwd_linear(f, in[MIX_V], d->v, MAT_NONE);
-    s.decay = low_rank_run(f, &d->w, in[MIX_W], ACT_TANH);
+    s.decay = low_rank_by(fwd_linear_exact, f, &d->w, in[MIX_W], ACT_TANH);
     mat k = fwd_linear(f, in[MIX_K], d->k, MAT_NONE);
     mat a = low_rank_run(f, &d->a, in[MIX_A], ACT_NONE);
     mat g = low_rank_run(f, &d->g, in[MIX_G], ACT_SIGMOID);

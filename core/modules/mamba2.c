@@ -79,13 +79,15 @@ static void mamba2_run(module *base, fwd *f, mat u, mat y) {
     mat all = project(m, f, u);
     if (mat_none(all))
         return;
-    mat z = mat_cols(all, 0, c.X), dt = mat_cols(all, 2 * c.X + 2 * c.GN, c.H);
+    mat z = mat_cols(all, 0, c.X);
     mat xbc = fwd_conv(f, base, m->tail, mat_cols(all, c.X, c.X + 2 * c.GN), m->conv, m->conv_bias,
                        ACT_SILU);
-    mat v = fwd_tmp(f, u.rows, c.X), decay = fwd_tmp(f, u.rows, c.H), Dx = fwd_tmp(f, u.rows, c.X);
-    if (mat_none(xbc) || mat_none(v) || mat_none(decay) || mat_none(Dx))
+    mat v = fwd_tmp(f, u.rows, c.X), Dx = fwd_tmp(f, u.rows, c.X);
+    mat dt = fwd_tmp_exact(f, u.rows, c.H), decay = fwd_tmp_exact(f, u.rows, c.H);
+    if (mat_none(xbc) || mat_none(v) || mat_none(Dx) || mat_none(dt) || mat_none(decay))
         return;
     mat x = mat_cols(xbc, 0, c.X);
+    op->copy(f->be, mat_cols(all, 2 * c.X + 2 * c.GN, c.H), dt);
     op->time_step(f->be, dt, m->dt_bias, m->s.dt_lo, m->s.dt_hi);
     op->scale_heads(f->be, x, dt, 1, V, v);
     op->scale_heads(f->be, dt, m->rate, -1, 1, decay);
