@@ -2,6 +2,7 @@
 // what is refused with which words. Losses are those of tests/naive_model.c.
 #include "core/families/family.h"
 #include "core/forward.h"
+#include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_model.h"
@@ -618,6 +619,24 @@ static void missing_tensors_are_listed_without_a_backend(void **state) {
         assert_string_equal(m->missing.v[1], "model.layers.0.attn.q_proj.weight");
         assert_string_equal(m->missing.v[2], "model.layers.1.mlp.down_proj.weight");
         model_free(m);
+        // What could not be noted for want of memory is an error, not a shorter list.
+        const char *path = tiny_save(t, "model");
+        ckpt *c = ckpt_open(path, &e);
+        config *cfg = config_open(path, &e);
+        for (int n = 1; n < 1000; n++) {
+            mem_fail_after(n);
+            m = model_load(c, cfg, NULL, &e);
+            mem_fail_after(0);
+            assert_true((m != NULL) == (e.code == ERR_NONE));
+            err_clear(&e);
+            if (m)
+                break;
+        }
+        assert_non_null(m);
+        assert_int_equal(m->missing.n, 3);
+        model_free(m);
+        config_close(cfg);
+        ckpt_close(c);
         tiny_free(t);
     }
 }

@@ -42,6 +42,11 @@ static const tensor *take(builder *b, const char *name, err *e) {
     return NULL;
 }
 
+// Whether a tensor that is not there may be so: the inspection goes on, unless it could not note it.
+static bool collected(const builder *b, const err *e) {
+    return !b->be && !(e && e->code != ERR_NONE);
+}
+
 // Does the tensor, its sides of 1 left out, equal rows x cols, its sides of 1 left out?
 static bool same_shape(const tensor *t, int64_t rows, int64_t cols) {
     int64_t want[2], got[TENSOR_MAX_RANK];
@@ -135,7 +140,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, total, cols, e))
         return false;
     if (!b->be)
@@ -162,11 +167,10 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
         char name[512];
         snprintf(name, sizeof name, "%s.%d%s", prefix, i, suffix);
         const tensor *t = take(b, name, e);
-        if (!t) {
-            if (b->be)
-                return false;
+        if (!t && !collected(b, e))
+            return false;
+        if (!t)
             continue;
-        }
         if (!check_shape(b, t, rows, cols, e))
             return false;
         if (b->be && !upload(b, t, 0, mat_rows(*out, i * rows, rows), e))
@@ -180,7 +184,7 @@ bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, 
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, n * stride, cols, e))
         return false;
     if (!b->be)
@@ -205,9 +209,9 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     }
     for (int i = 0; i < n; i++) {
         const tensor *t = take(b, names[i], e);
+        if (!t && !collected(b, e))
+            return false;
         if (!t) {
-            if (b->be)
-                return false;
             at = -1; // nothing to say about the sum
             continue;
         }
@@ -221,8 +225,9 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     }
     if (at == total || at < 0)
         return true;
-    err_set(e, ERR_INPUT, "%s to %s hold %lld rows together, the config asks for %lld",
-            text_show(names[0]), text_show(names[n - 1]), (long long)at, (long long)total);
+    err_set(e, ERR_INPUT, "%s: %s to %s hold %lld rows together, the config asks for %lld",
+            config_path(b->cfg), text_show(names[0]), text_show(names[n - 1]), (long long)at,
+            (long long)total);
     return where(b, e);
 }
 
@@ -246,7 +251,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (t->rank != 3 || t->dims[0] != n || t->dims[1] != total || t->dims[2] != cols) {
         err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld, %lld]",
                 text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
@@ -269,7 +274,7 @@ bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const c
     *out = NULL;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, rows, cols, e))
         return false;
     if (!b->be)
