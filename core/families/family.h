@@ -76,6 +76,8 @@ bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const c
 bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e);
 // PREFIX.NAME into buf; returns buf.
 const char *build_name(char *buf, size_t size, const char *prefix, const char *name);
+// Puts family and layer in front of a message. Returns false.
+bool build_where(const builder *b, err *e);
 // Is there such a tensor? The name is built as by printf.
 bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.
