@@ -26,8 +26,9 @@ const tensor *ckpt_at(const ckpt *c, int64_t i);
 
 // ERR_MISSING when NAME is absent; the message names the closest tensor that exists.
 bool ckpt_find(const ckpt *c, const char *name, const tensor **out, err *e);
-// The same without a message: NULL when absent.
+// The same without a message: NULL when absent. ckpt_index: its place for ckpt_at, -1 when absent.
 const tensor *ckpt_get(const ckpt *c, const char *name);
+int64_t ckpt_index(const ckpt *c, const char *name);
 
 // Files in the order of the index; paths as given by the user joined with the shard's name.
 int ckpt_files(const ckpt *c);

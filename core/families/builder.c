@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t tensor_index(const builder *b, const tensor *t) {
-    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
-        if (ckpt_at(b->ck, i) == t)
-            return i;
-    return -1;
-}
-
 bool build_where(const builder *b, err *e) {
     return b->layer >= 0 ? err_prefix(e, "%s, layer %d", b->family, b->layer)
                          : err_prefix(e, "%s", b->family);
@@ -24,17 +17,18 @@ bool build_where(const builder *b, err *e) {
 
 // The tensor, marked as used; NULL with or without a message (inspection collects).
 static const tensor *take(builder *b, const char *name, err *e) {
-    const tensor *t = ckpt_get(b->ck, name);
-    if (t) {
-        b->used[tensor_index(b, t)] = true;
-        return t;
+    int64_t i = ckpt_index(b->ck, name);
+    if (i >= 0) {
+        b->used[i] = true;
+        return ckpt_at(b->ck, i);
     }
     if (!b->be) {
         name_list_add(&b->m->missing, e, "%s", name);
         return NULL;
     }
     err local = {0};
-    ckpt_find(b->ck, name, &t, &local);
+    const tensor *none;
+    ckpt_find(b->ck, name, &none, &local);
     err_set(e, ERR_MISSING, "%s (needed because model_type is \"%s\")", local.text,
             b->m->info.family);
     build_where(b, e);
@@ -328,10 +322,10 @@ void build_shape(const builder *b, const char *name, int64_t *rows, int64_t *col
 }
 
 void build_dead(builder *b, const char *why, const char *name) {
-    const tensor *t = ckpt_get(b->ck, name);
-    if (!t)
+    int64_t at = ckpt_index(b->ck, name);
+    if (at < 0)
         return;
-    b->used[tensor_index(b, t)] = true;
+    b->used[at] = true;
     for (size_t i = 0; i < b->m->notes.n; i++)
         if (strstr(b->m->notes.v[i], why))
             return;
