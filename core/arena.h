@@ -1,7 +1,7 @@
-// core/arena.h - scratch mats of a forward pass: taken in any number, given back all at once.
+// core/arena.h - scratch mats of a forward pass: taken one by one, given back all at once.
 //
-// The first block grows the arena piece by piece; a reset joins the pieces, so later blocks make no
-// allocation at all.
+// The first block grows the arena piece by piece (64 pieces at most, of 65536 elements or one larger
+// mat); a reset joins the pieces, so later blocks make no allocation at all.
 #ifndef DELTOP_ARENA_H
 #define DELTOP_ARENA_H
 
@@ -9,6 +9,7 @@
 
 typedef struct arena arena;
 
+// be is borrowed. NULL: *e is filled.
 arena *arena_new(backend *be, err *e);
 void arena_free(arena *a); // NULL is fine
 

@@ -1,10 +1,14 @@
 // core/backend.h - the interface of a device: every operation of a forward pass and of the spectra.
 //
 // A backend is a table of functions and its state. The CPU fills one table per precision
-// (kernels/cpu), CUDA will fill another (kernels/cuda); nobody else knows which one runs. Equations
-// stand in the kernels/ header that a comment names. Operations of the forward pass do not return
+// (kernels/cpu), CUDA another (kernels/cuda); nobody else knows which one runs. Equations stand in
+// the kernels/ header that a comment names. Operations of the forward pass do not return
 // errors: the first failure is kept and reported by backend_check, so that a family's forward reads
 // like the paper. Mats belong to the backend that allocated them.
+//
+// Activations and matrices have elements of esize bytes. Decays, betas, states and weights of one row
+// (norms, biases, gates) have exact_esize where that is wider. Factors and results of one operation
+// otherwise agree, and linear's x and w always do.
 #ifndef DELTOP_BACKEND_H
 #define DELTOP_BACKEND_H
 
@@ -41,7 +45,7 @@ typedef struct backend backend;
 
 typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
-    // write move one mat to and from host doubles/floats, row by row, without gaps on the host.
+    // write move one mat to and from doubles on the host, row by row, without gaps there.
     mat (*alloc)(backend *be, int64_t rows, int64_t cols);
     // The same with elements of exact_esize: states, gates, norms and other small weights, which stay
     // in float32 where matrices are bfloat16.
@@ -99,7 +103,7 @@ typedef struct backend_ops {
     // sv: [n_heads, n, min(K, V)] descending; fro: [n_heads, n].
     bool (*state_svals)(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                         const int64_t *at, int64_t n, double *sv, double *fro, err *e);
-    // kernels/spectrum.h, on host arrays
+    // kernels/spectrum.h, on host arrays; any number of threads may call these at once
     bool (*window_spectrum)(backend *be, const transitions *x, int64_t last, int64_t W,
                             complex_f64 *eig, double *cond, window_facts *facts, err *e);
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,

@@ -159,19 +159,24 @@ const tensor *ckpt_at(const ckpt *c, int64_t i) {
     return c->tensors[i];
 }
 
-const tensor *ckpt_get(const ckpt *c, const char *name) {
+int64_t ckpt_index(const ckpt *c, const char *name) {
     size_t lo = 0, hi = c->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         int d = text_natural_cmp(c->tensors[mid]->name, name);
         if (d == 0)
-            return c->tensors[mid];
+            return (int64_t)mid;
         if (d < 0)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return NULL;
+    return -1;
+}
+
+const tensor *ckpt_get(const ckpt *c, const char *name) {
+    int64_t i = ckpt_index(c, name);
+    return i < 0 ? NULL : c->tensors[i];
 }
 
 bool ckpt_find(const ckpt *c, const char *name, const tensor **out, err *e) {

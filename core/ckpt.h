@@ -26,8 +26,9 @@ const tensor *ckpt_at(const ckpt *c, int64_t i);
 
 // ERR_MISSING when NAME is absent; the message names the closest tensor that exists.
 bool ckpt_find(const ckpt *c, const char *name, const tensor **out, err *e);
-// The same without a message: NULL when absent.
+// The same without a message: NULL when absent. ckpt_index: its place for ckpt_at, -1 when absent.
 const tensor *ckpt_get(const ckpt *c, const char *name);
+int64_t ckpt_index(const ckpt *c, const char *name);
 
 // Files in the order of the index; paths as given by the user joined with the shard's name.
 int ckpt_files(const ckpt *c);
@@ -49,9 +50,9 @@ const char *ckpt_note(const ckpt *c, int i);
 // not a signal.
 bool ckpt_still_whole(const ckpt *c, err *e);
 
-// Copies a tensor's elements as double/float. Checks the dtype, and survives a file that shrinks
-// while it is read (SIGBUS is caught for the duration of the copy and becomes ERR_IO with the
-// file's name).
+// Copies elements first .. first+n-1, which must exist, as double/float. Checks the dtype, and
+// survives a file that shrinks while it is read (SIGBUS is caught for the duration of the copy and
+// becomes ERR_IO with the file's name).
 bool ckpt_read_f64(const ckpt *c, const tensor *t, int64_t first, int64_t n, double *dst, err *e);
 bool ckpt_read_f32(const ckpt *c, const tensor *t, int64_t first, int64_t n, float *dst, err *e);
 

@@ -21,7 +21,7 @@ void config_close(config *c);
 const char *config_path(const config *c);
 
 bool config_has(const config *c, const char *key); // present and not null
-// Required; lo <= value <= hi. A real number that is whole (16.0) is accepted.
+// Required (ERR_MISSING); lo <= value <= hi. A real number that is whole (16.0) is accepted.
 bool config_int(const config *c, const char *key, int64_t lo, int64_t hi, int64_t *out, err *e);
 // The same with a default for an absent key.
 bool config_int_or(const config *c, const char *key, int64_t lo, int64_t hi, int64_t otherwise,
@@ -42,7 +42,8 @@ json_t *config_json(const config *c, const char *key);
 // name, with KEY in messages. NULL and no error when absent. Close it like a config.
 config *config_child(const config *c, const char *key, err *e);
 
-// Keys nobody asked for, sorted: for `inspect`.
+// Keys of the top level that nobody asked for, sorted, at most `max`; their number is returned. For
+// `inspect`.
 int config_unread(const config *c, const char **keys, int max);
 
 #endif

@@ -142,6 +142,10 @@ static bool add_npy(build *b, const char *path, err *e) {
         goto done;
     }
     size_t rows = a.rank == 2 ? (size_t)a.dims[0] : 1, T = (size_t)a.dims[a.rank - 1];
+    if (T == 0) { // counted at once: a file of a hundred bytes may claim 2^60 empty rows
+        b->d->n_empty += (int64_t)rows;
+        rows = 0;
+    }
     if (!(v = npy_as_i32(&a, e)))
         goto done;
     for (size_t r = 0; r < rows; r++) {
@@ -149,8 +153,7 @@ static bool add_npy(build *b, const char *path, err *e) {
         if (!mem_grow((void **)&b->ids.v, &b->ids.cap, first + T + 1, sizeof *b->ids.v, "token ids",
                       e))
             goto done;
-        if (T > 0)
-            memcpy(b->ids.v + first, v + r * T, T * sizeof *v);
+        memcpy(b->ids.v + first, v + r * T, T * sizeof *v);
         b->ids.n += T;
         if (!close_document(b, first, e))
             goto done;

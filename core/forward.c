@@ -56,6 +56,10 @@ mat fwd_tmp(fwd *f, int64_t rows, int64_t cols) {
     return arena_mat(f->tmp, rows, cols);
 }
 
+mat fwd_tmp_exact(fwd *f, int64_t rows, int64_t cols) {
+    return arena_mat_exact(f->tmp, rows, cols);
+}
+
 mat fwd_carry(fwd *f, const module *m, int i) {
     return f->carry[m->index * MODULE_MAX_CARRY + i];
 }
@@ -71,18 +75,28 @@ mat fwd_left(const fwd *f, int slot) {
     return f->left[slot];
 }
 
-mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
-    mat y = fwd_tmp(f, x.rows, w.rows);
+// y = x w^T + bias. A matrix of one row was kept like a vector, in the exact element; a product wants
+// both factors in one.
+static mat product(fwd *f, mat x, mat w, mat bias, mat y) {
+    if (w.esize != x.esize && !mat_none(x)) {
+        mat same =
+            x.esize == f->be->esize ? fwd_tmp(f, w.rows, w.cols) : fwd_tmp_exact(f, w.rows, w.cols);
+        if (mat_none(same))
+            return same;
+        f->be->op->copy(f->be, w, same);
+        w = same;
+    }
     if (!mat_none(y))
         f->be->op->linear(f->be, x, w, bias, y);
     return y;
 }
 
+mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
+    return product(f, x, w, bias, fwd_tmp(f, x.rows, w.rows));
+}
+
 mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
-    mat y = arena_mat_exact(f->tmp, x.rows, w.rows);
-    if (!mat_none(y))
-        f->be->op->linear(f->be, x, w, bias, y);
-    return y;
+    return product(f, x, w, bias, fwd_tmp_exact(f, x.rows, w.rows));
 }
 
 mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act) {

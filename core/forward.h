@@ -24,7 +24,7 @@ typedef struct probe {
     // best[i]: the id that the model held for most likely there.
     bool (*on_loss)(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
                     err *e);
-    // The last block's final-norm output of the last token and the logits, when wanted.
+    // logits [n_vocab] behind the row's last token, which is token t.
     bool (*on_logits)(void *ctx, int64_t t, const double *logits, int64_t n_vocab, err *e);
     // The state [H*K, V] after the row's last token, once per linear mixer.
     bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
@@ -59,19 +59,22 @@ typedef struct row_options {
     int64_t n_starts;
 } row_options;
 
-// block: tokens at a time (>= 1); longest: an upper bound of the tokens of a row.
+// block: tokens at a time (>= 1); longest: an upper bound of the tokens of a row. The model is
+// borrowed and must have a backend. NULL: *e is filled.
 fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e);
-void fwd_free(fwd *f);
+void fwd_free(fwd *f); // NULL is fine
 
-// Reads ids[0..n) from a zero state. opt, progress and its ctx may be NULL. Ids outside the
-// embedding are an error that names position and id (fault B77).
+// Reads ids[0..n) from a zero state. opt, progress and its ctx may be NULL; starts ascend. Ids
+// outside the embedding are an error that names position and id (fault B77).
 bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
              const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
              err *e);
 
 // For modules ---------------------------------------------------------------------------------
 mat fwd_tmp(fwd *f, int64_t rows, int64_t cols); // scratch until the branch ends
-mat fwd_carry(fwd *f, const module *m, int i);
+// The same in the backend's exact element: for decays, and what they are made from.
+mat fwd_tmp_exact(fwd *f, int64_t rows, int64_t cols);
+mat fwd_carry(fwd *f, const module *m, int i); // the i-th carry that m declared
 // Leaves a copy of x for later layers of the same block (RWKV-7: the values of its first layer), in
 // one of FWD_SLOTS places; fwd_left is MAT_NONE before.
 void fwd_leave(fwd *f, int slot, mat x);

@@ -42,21 +42,6 @@ int module_state(module *m, const char *what, int64_t rows, int64_t cols) {
     return i;
 }
 
-static bool token_id(const config *cfg, const char *key, int32_t *out, err *e) {
-    int64_t v = -1;
-    // Some configs list several end tokens: the first counts.
-    json_t *j = config_json(cfg, key);
-    if (json_is_array(j)) {
-        json_t *first = json_array_get(j, 0);
-        *out = json_is_integer(first) ? (int32_t)json_integer_value(first) : -1;
-        return true;
-    }
-    if (!config_int_or(cfg, key, -1, INT32_MAX, -1, &v, e))
-        return false;
-    *out = (int32_t)v;
-    return true;
-}
-
 // NULL: *e is filled.
 static const family *read_info(model *m, const config *cfg, err *e) {
     model_info *i = &m->info;
@@ -75,7 +60,8 @@ static const family *read_info(model *m, const config *cfg, err *e) {
         return NULL;
     }
     if (!(f->sizes ? f->sizes : family_sizes)(cfg, i, e) ||
-        !token_id(cfg, "bos_token_id", &i->bos, e) || !token_id(cfg, "eos_token_id", &i->eos, e))
+        !family_token(cfg, "bos_token_id", &i->bos, e) ||
+        !family_token(cfg, "eos_token_id", &i->eos, e))
         return NULL;
     return f;
 }
@@ -165,7 +151,6 @@ void model_free(model *m) {
         m->be->op->free(m->be, m->embed);
         norm_free(m->be, &m->embed_norm);
         norm_free(m->be, &m->norm);
-        m->be->op->free(m->be, m->head_bias);
     }
     free(m->layers);
     name_list_free(&m->leftover);
@@ -200,11 +185,4 @@ int64_t model_carry_bytes(const model *m, int esize) {
                 sum += x->carry[c].rows * x->carry[c].cols * esize;
         }
     return sum;
-}
-
-int64_t model_parameters(const ckpt *c) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < ckpt_count(c); i++)
-        n += ckpt_at(c, i)->count;
-    return n;
 }

@@ -1,12 +1,13 @@
 // core/model.h - a trained model: sizes, weights on a backend, and the branches of its layers.
 //
-// A model never changes after opening; what changes while a document is read lives in core/forward.h.
+// A model never changes after opening; what changes while a document is read lives in
+// core/forward.h.
 // A layer is a list of residual branches (mixer, MLP ...), each
 //
 //     x <- x + scale * post_norm(body(pre_norm(x)))
 //
-// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch needs is
-// known in core/families only.
+// so pre-norm, post-norm and parallel layouts (`beside`) are the same loop. Which tensors a branch
+// needs is known in core/families only.
 #ifndef DELTOP_MODEL_H
 #define DELTOP_MODEL_H
 
@@ -57,12 +58,11 @@ typedef struct name_list {
 
 typedef struct model {
     model_info info;
-    backend *be;         // borrowed; NULL when opened for inspection
-    mat embed;           // [n_vocab, D]
-    row_norm embed_norm; // of the embedding, before layer 0; mostly none
-    row_norm norm;       // before the head
-    mat head;            // [n_vocab, D], the embedding again when tied
-    mat head_bias;
+    backend *be;                     // borrowed; NULL when opened for inspection
+    mat embed;                       // [n_vocab, D]
+    row_norm embed_norm;             // of the embedding, before layer 0; mostly none
+    row_norm norm;                   // before the head
+    mat head;                        // [n_vocab, D], the embedding again when tied
     double embed_scale, logit_scale; // factors on the embedding's rows and on the logits
     layer *layers;                   // info.n_layers
     // About the file, not about the model:
@@ -82,12 +82,11 @@ void model_free(model *m); // NULL is fine
 
 // The mixer of layer L that has a recurrent state, or NULL (attention layers).
 const module *model_mixer(const model *m, int L);
-// Bytes of all states a row carries, with float32 states: sum of H K V 4, and of everything carried
-// (convolution tails, attention windows) for elements of esize bytes.
+// Bytes of the states that a row carries, in float32: the sum of 4 H K V. And of all that is carried
+// (states, convolution tails, attention windows) at esize bytes an element; full attention, which
+// carries a row per token, counts nothing there.
 int64_t model_state_bytes(const model *m);
 int64_t model_carry_bytes(const model *m, int esize);
-// Elements of all tensors in the file.
-int64_t model_parameters(const ckpt *c);
 
 bool name_list_add(name_list *l, err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

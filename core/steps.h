@@ -2,9 +2,14 @@
 //
 // State H_t is K x V per value head (science.md section 0). With D_t = I, g_t I or Diag(w_t):
 //
-//   ERASE_NONE   H_t = D_t H_{t-1} + beta k v^T                                    (R01-R05)
-//   ERASE_KEY    H <- D_t H_{t-1}; n_h times: H <- (I - beta k k^T) H + beta k v^T  (R06-R08, R12,
-//   R13) ERASE_PAIR   H_t = (D_t + a b^T) H_{t-1} + beta k v^T, b reads the UNDECAYED    (R09, R10)
+//   ERASE_NONE   H_t = D_t H_{t-1} + beta k v^T                                   (R01-R05)
+//
+//   ERASE_KEY    H <- D_t H_{t-1}, then n_h times                            (R06-R08, R12, R13)
+//                H <- (I - beta k k^T) H + beta k v^T
+//
+//   ERASE_PAIR   H_t = (D_t + a b^T) H_{t-1} + beta k v^T                           (R09, R10)
+//                b reads the UNDECAYED state
+//
 //   read-out     o_t = scale H_t^T q_t, after the last micro-step
 //
 // Decay comes once per token, before the first micro-step. A micro-step row index is t * n_h + j.

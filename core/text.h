@@ -17,11 +17,13 @@ const char *text_show(const char *s);
 // strcmp, but runs of digits compare as numbers ("layers.2" < "layers.10").
 int text_natural_cmp(const char *a, const char *b);
 
-// Levenshtein distance, at most `limit` (returns limit + 1 beyond).
+// Levenshtein distance, at most `limit` (returns limit + 1 beyond, and for names that differ over more
+// than 255 bytes).
 int text_distance(const char *a, const char *b, int limit);
 
 // Number to text and back in the C locale whatever setlocale said ("0.5", never "0,5").
-// text_number accepts what strtod accepts in the C locale and requires that all of s is used.
+// text_number takes decimal numbers, inf and nan, all of s and nothing else: no blanks in front, no
+// hexadecimal.
 void text_real(double x, int significant_digits, char *buf, size_t size);
 bool text_number(const char *s, double *out);
 

@@ -1,9 +1,13 @@
 // core/transitions.h - one head's transition matrices over a stretch of tokens, in host memory.
 //
-//     A_t = F_{t,n_h} ... F_{t,2} F_{t,1} D_t        F_j = I - beta_j k_j k_j^T     (science
-//     R06-R13) A_t = D_t + a_t b_t^T                          DPLR kinds: b reads the undecayed
-//     state (R09, R10) A_t = D_t                                      diagonal kinds (R01-R05) D_t
-//     = I, g_t I, or Diag(w_t)
+//     A_t = F_{t,n_h} ... F_{t,2} F_{t,1} D_t                           (science R06-R08, R11-R13)
+//           F_j = I - beta_j k_j k_j^T
+//
+//     A_t = D_t + a_t b_t^T                DPLR kinds: b reads the undecayed state (R09, R10)
+//
+//     A_t = D_t                            diagonal kinds (R01-R05)
+//
+// D_t = I, g_t I, or Diag(w_t).
 #ifndef DELTOP_TRANSITIONS_H
 #define DELTOP_TRANSITIONS_H
 
@@ -32,10 +36,10 @@ typedef struct window_facts {
     double radius;    // largest |eigenvalue|
     double logabsdet; // ln |det P| from beta, k.k and gates alone (G12); -inf when singular
     double asymmetry; // |P - P^T|_F / |P|_F (G06)
-    double
-        log_scale; // natural log taken out of eig, norm2 and radius (0 unless they would underflow)
-    int frozen;    // directions the window cannot touch: max(0, K - W n_h) for an
-                   // ungated or head-gated delta rule (G11), else 0
+    double log_scale; // natural log taken out of eig, norm2 and radius; 0 unless they would
+                      // leave the doubles
+    int frozen;       // directions the window cannot touch: max(0, K - W n_h) for an
+                      // ungated or head-gated delta rule (G11), else 0
 } window_facts;
 
 #endif

@@ -4,7 +4,7 @@
 //   multiply     x *= act(gate), in place on x
 //   scale_heads  y[t, h, :] = c s[t, h] x[t, h / r, :]   s [T, H] or [1, H], x [T, Hx * d], y [T, H * d],
 //                                                        r = H / Hx
-//                s none: 1, which repeats heads
+//                s none: 1, which repeats heads; y may be x where r = 1
 //   log_forget   x = max(clamp, ln(l + (1 - l) sigmoid(x)) / divisor)   x [T, D] in place, l [1, D]
 //                in [0, 1) or none (0); clamp -inf: none (GLA: science R04; HGRN2: R05)
 //   log_decay    x = -exp(A_h) softplus(x + dt)           lower_bound NaN

@@ -10,5 +10,6 @@
 
 void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o);
 
-// S: [K, V] contiguous, of head h. Decay is applied at the first micro-step of a token.
-void FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S);
+// S: [K, V] contiguous, of head h. Decay is applied at the first micro-step of a token. False: no
+// memory for a tile (K above 500), S is as it was.
+bool FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S);

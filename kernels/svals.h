@@ -5,7 +5,7 @@
 // Two methods behind one call: SVALS_FAST takes the eigenvalues of the Gram matrix of the smaller
 // side in float64, many matrices side by side in SIMD lanes (error about 1e-8 sigma_1: right for
 // float32 states), and does those few again by dgesdd that have a value so near SVALS_CUT sigma_1
-// (analyses/rank.h) that this error decides whether it counts; SVALS_EXACT is LAPACKE dgesdd, one
+// (core/backend.h) that this error decides whether it counts; SVALS_EXACT is LAPACKE dgesdd, one
 // matrix at a time (error about 1e-16 sigma_1). Scale is taken out before squaring, so states of
 // size 1e-20 or 1e20 are as good as any (science S02).
 #ifndef DELTOP_SVALS_H

@@ -2,6 +2,7 @@
 // what is refused with which words. Losses are those of tests/naive_model.c.
 #include "core/families/family.h"
 #include "core/forward.h"
+#include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_model.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -322,6 +324,26 @@ static void a_wrong_hidden_size_names_both_numbers(void **state) {
 }
 
 // Keys that are absent have the values of FLA's config classes.
+// What is multiplied into a size must give one, on every machine.
+static void ratios_that_give_no_size_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *key;
+        double value;
+        const char *word;
+    } bad[] = {{"hidden_ratio", -4, "hidden_ratio -4"}, {"hidden_ratio", 0, "hidden_ratio 0"},
+               {"hidden_ratio", 1e300, "hidden_ratio"}, {"expand_k", 1e300, "num_heads 2"},
+               {"expand_v", -1, "num_heads 2"},         {"expand_k", 0, "num_heads 2"},
+               {"norm_eps", -1e-6, "norm_eps -1e-06"},  {"norm_eps", 1, "norm_eps 1"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .seed = 31});
+        tiny_set(t, "intermediate_size", NULL);
+        tiny_set(t, bad[i].key, json_real(bad[i].value));
+        REFUSED(t, ERR_INPUT, bad[i].word, "config.json");
+        tiny_free(t);
+    }
+}
+
 static void absent_keys_have_the_defaults_of_the_config_classes(void **state) {
     (void)state;
     double want[T];
@@ -431,6 +453,33 @@ static void the_head_is_what_flag_and_file_agree_on(void **state) {
 }
 
 // B15: NaN and Inf are counted and named; no loss is printed.
+// B8: without a backend the two copies of a tied embedding are the only data that is looked at.
+static void a_file_that_shrinks_under_the_comparison_of_heads_is_an_error(void **state) {
+    (void)state;
+    tiny_spec s = {.family = "delta_net", .conv = 4, .tied = true, .seed = 11, .n_vocab = 4096};
+    tiny_model *t = tiny_new(s);
+    const tiny_tensor E = *tiny_get(t, "model.embeddings.weight");
+    tiny_tensor *head = tiny_add(t, "lm_head.weight", 2, E.dims);
+    memcpy(head->v, E.v, (size_t)E.n * sizeof *E.v);
+    const char *folder = tiny_save(t, "model");
+    char file[1200];
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    err e = {0};
+    ckpt *c = ckpt_open(folder, &e);
+    config *cfg = config_open(folder, &e);
+    assert_true(c && cfg);
+    model *m = model_load(c, cfg, NULL, &e);
+    if (!m)
+        fail_msg("%s", e.text);
+    model_free(m);
+    assert_int_equal(truncate(file, 4096), 0);
+    assert_null(model_load(c, cfg, NULL, &e));
+    files_assert_error_holds(&e, ERR_IO, "model.safetensors: file changed while it was in use");
+    config_close(cfg);
+    ckpt_close(c);
+    tiny_free(t);
+}
+
 static void bad_numbers_in_a_tensor_are_named_and_counted(void **state) {
     (void)state;
     static const char *const types[] = {"F32", "BF16", "F64"};
@@ -570,6 +619,24 @@ static void missing_tensors_are_listed_without_a_backend(void **state) {
         assert_string_equal(m->missing.v[1], "model.layers.0.attn.q_proj.weight");
         assert_string_equal(m->missing.v[2], "model.layers.1.mlp.down_proj.weight");
         model_free(m);
+        // What could not be noted for want of memory is an error, not a shorter list.
+        const char *path = tiny_save(t, "model");
+        ckpt *c = ckpt_open(path, &e);
+        config *cfg = config_open(path, &e);
+        for (int n = 1; n < 1000; n++) {
+            mem_fail_after(n);
+            m = model_load(c, cfg, NULL, &e);
+            mem_fail_after(0);
+            assert_true((m != NULL) == (e.code == ERR_NONE));
+            err_clear(&e);
+            if (m)
+                break;
+        }
+        assert_non_null(m);
+        assert_int_equal(m->missing.n, 3);
+        model_free(m);
+        config_close(cfg);
+        ckpt_close(c);
         tiny_free(t);
     }
 }
@@ -629,6 +696,14 @@ static void contradictions_in_the_attn_key_are_refused(void **state) {
     json_object_set_new(attn, "num_kv_heads", json_integer(3));
     REFUSED(t, ERR_INPUT, "attn.num_heads 4", "3 key/value heads");
     json_object_set_new(attn, "num_kv_heads", json_integer(2));
+    json_object_set_new(attn, "rope_theta", json_integer(0));
+    REFUSED(t, ERR_INPUT, "attn.rope_theta 0");
+    json_object_del(attn, "rope_theta");
+    json_object_set_new(attn, "num_heads", json_integer(16));
+    json_object_set_new(attn, "num_kv_heads", json_integer(16));
+    REFUSED(t, ERR_INPUT, "heads of 1 numbers");
+    json_object_set_new(attn, "num_heads", json_integer(4));
+    json_object_set_new(attn, "num_kv_heads", json_integer(2));
     json_object_set_new(attn, "layers", json_string("1"));
     REFUSED(t, ERR_INPUT, "layers");
     json_object_set_new(attn, "layers", json_pack("[s]", "1"));
@@ -648,11 +723,13 @@ int main(void) {
         cmocka_unit_test(the_old_name_of_the_output_gate_counts),
         cmocka_unit_test(allow_neg_eigval_doubles_beta),
         cmocka_unit_test(a_wrong_hidden_size_names_both_numbers),
+        cmocka_unit_test(ratios_that_give_no_size_are_refused),
         cmocka_unit_test(absent_keys_have_the_defaults_of_the_config_classes),
         cmocka_unit_test(convolutions_of_rank_two_and_three_are_the_same),
         cmocka_unit_test(a_missing_gate_is_never_a_default),
         cmocka_unit_test(the_gate_of_kda_follows_lower_bound),
         cmocka_unit_test(the_head_is_what_flag_and_file_agree_on),
+        cmocka_unit_test(a_file_that_shrinks_under_the_comparison_of_heads_is_an_error),
         cmocka_unit_test(bad_numbers_in_a_tensor_are_named_and_counted),
         cmocka_unit_test(element_types_give_the_loss_of_their_rounding),
         cmocka_unit_test(narrow_and_whole_numbers_are_refused_by_name),

@@ -178,6 +178,9 @@ static void lower_bounds_of_hgrn2_are_a_softmax_over_layers(void **state) {
     dump_same(t, &d, NULL);
     tiny_set(t, "expand_ratio", json_integer(24));
     REFUSED(t, ERR_INPUT, "expand_ratio 24", "num_heads 3");
+    tiny_set(t, "expand_ratio", NULL);
+    tiny_set(t, "num_heads", json_integer(64)); // more heads than channels: none of size 0
+    REFUSED(t, ERR_INPUT, "num_heads 64", "hidden_size 48");
     tiny_free(t);
     dump_free(&d);
 }

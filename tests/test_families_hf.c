@@ -307,6 +307,13 @@ static void token_ids_of_the_text_config_count(void **state) {
     assert_int_equal(m->info.train_length, 16);
     assert_int_equal(m->info.n_layers, 2);
     model_free(m);
+    json_t *text = json_object_get(t->config, "text_config"); // a list: the first, there as well
+    json_object_set_new(text, "eos_token_id", json_pack("[i,i]", 9, 7));
+    m = hf_inspected(t);
+    assert_int_equal(m->info.eos, 9);
+    model_free(m);
+    json_object_set_new(text, "eos_token_id", json_pack("[I]", (json_int_t)1 << 32));
+    REFUSED(t, ERR_INPUT, "eos_token_id lists something that is no token id");
     tiny_free(t);
 }
 

@@ -346,6 +346,36 @@ static void a_failing_allocation_is_reported(void **state) {
     backend_close(be);
 }
 
+// A tile of so many keys does not fit the stack; a replay without it would leave the states where
+// they were and give their ranks to other tokens.
+static void a_failing_allocation_of_a_replay_is_reported(void **state) {
+    (void)state;
+    enum { K = 700, V = 2 };
+    head_shape s = {.H = 1, .Hk = 1, .K = K, .V = V, .n_h = 1, .erase = ERASE_NONE, .scale = 1};
+    err e = {0};
+    backend *be = cpu_open(PRECISION_F32, 1, &e);
+    mat S = be->op->alloc(be, K, V), k = be->op->alloc(be, 1, K), v = be->op->alloc(be, 1, V);
+    steps st = {.s = s, .T = 1, .q = k, .k = k, .v = v};
+    int head = 0, failures = 0;
+    bool told = false; // by the replay itself, not by what comes after it
+    int64_t at = 1;
+    double sv[V], fro;
+    for (;; failures++) {
+        mem_fail_after(failures + 1);
+        bool ok = be->op->state_svals(be, &st, S, &head, 1, &at, 1, sv, &fro, &e);
+        mem_fail_after(0);
+        if (ok)
+            break;
+        assert_int_equal(e.code, ERR_NOMEM);
+        told |= strstr(e.text, "a state tile") != NULL;
+        err_clear(&e);
+        assert_true(failures < 100);
+    }
+    assert_true(told);
+    be->op->free(be, S), be->op->free(be, k), be->op->free(be, v);
+    backend_close(be);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_and_shape_agrees_with_loops_in_float64),
@@ -362,6 +392,7 @@ int main(void) {
         cmocka_unit_test(a_hundred_thousand_reflections_do_not_grow),
         cmocka_unit_test(no_tokens_leave_the_state_alone),
         cmocka_unit_test(a_failing_allocation_is_reported),
+        cmocka_unit_test(a_failing_allocation_of_a_replay_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,10 +21,8 @@ static bool is_attention(builder *b, int L, bool *yes, err *e) {
 
 static module *attention(builder *b, const char *prefix, err *e) {
     attention_spec s = {0};
-    double part = 0.5;
-    if (!hf_attention(b, &s, e) || !hf_rotary(b, 10000, 0.5, &s.rope_base, &part, e))
+    if (!hf_attention(b, &s, e) || !hf_rotary(b, 10000, 0.5, &s, e))
         return NULL;
-    s.turned = (int64_t)((double)s.head_dim * part);
     return attention_new(b, prefix, &s, e);
 }
 

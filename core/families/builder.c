@@ -1,5 +1,5 @@
-// The tools of core/families/family.h: tensors become mats on the backend, and what was asked for
-// is remembered, so that nothing in the file is dropped without a word.
+// The tools of core/families/family.h that read tensors: they become mats on the backend, and what
+// was asked for is remembered, so that nothing in the file is dropped without a word.
 #include "core/families/family.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -10,24 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t tensor_index(const builder *b, const tensor *t) {
-    for (int64_t i = 0; i < ckpt_count(b->ck); i++)
-        if (ckpt_at(b->ck, i) == t)
-            return i;
-    return -1;
-}
-
-static bool where(const builder *b, err *e) {
+bool build_where(const builder *b, err *e) {
     return b->layer >= 0 ? err_prefix(e, "%s, layer %d", b->family, b->layer)
                          : err_prefix(e, "%s", b->family);
 }
 
 // The tensor, marked as used; NULL with or without a message (inspection collects).
 static const tensor *take(builder *b, const char *name, err *e) {
-    const tensor *t = ckpt_get(b->ck, name);
-    if (t) {
-        b->used[tensor_index(b, t)] = true;
-        return t;
+    int64_t i = ckpt_index(b->ck, name);
+    if (i >= 0) {
+        b->used[i] = true;
+        return ckpt_at(b->ck, i);
     }
     if (!b->be) {
         // Once, however many parts are cut from it.
@@ -38,11 +31,17 @@ static const tensor *take(builder *b, const char *name, err *e) {
         return NULL;
     }
     err local = {0};
-    ckpt_find(b->ck, name, &t, &local);
+    const tensor *none;
+    ckpt_find(b->ck, name, &none, &local);
     err_set(e, ERR_MISSING, "%s (needed because model_type is \"%s\")", local.text,
             b->m->info.family);
-    where(b, e);
+    build_where(b, e);
     return NULL;
+}
+
+// Whether a tensor that is not there may be so: the inspection goes on, unless it could not note it.
+static bool collected(const builder *b, const err *e) {
+    return !b->be && !(e && e->code != ERR_NONE);
 }
 
 // Does the tensor, its sides of 1 left out, equal rows x cols, its sides of 1 left out?
@@ -72,7 +71,7 @@ static bool check_shape(const builder *b, const tensor *t, int64_t rows, int64_t
     err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld]",
             text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
             tensor_shape_text(t, shape, sizeof shape), (long long)rows, (long long)cols);
-    return where(b, e);
+    return build_where(b, e);
 }
 
 typedef struct oddities {
@@ -93,7 +92,7 @@ static bool all_finite(const builder *b, const tensor *t, const oddities *o, int
     err_set(e, ERR_NUMERIC, "%s: tensor %s holds %lld NaN and %lld Inf among %lld values",
             text_show(ckpt_file(b->ck, t->file)), text_show(t->name), (long long)o->nan,
             (long long)o->inf, (long long)n);
-    return where(b, e);
+    return build_where(b, e);
 }
 
 // Copies `rows` rows of t, beginning with row `first`, into the mat: a piece at a time, so that the
@@ -138,7 +137,7 @@ bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, total, cols, e))
         return false;
     if (!b->be)
@@ -165,11 +164,10 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
         char name[512];
         snprintf(name, sizeof name, "%s.%d%s", prefix, i, suffix);
         const tensor *t = take(b, name, e);
-        if (!t) {
-            if (b->be)
-                return false;
+        if (!t && !collected(b, e))
+            return false;
+        if (!t)
             continue;
-        }
         if (!check_shape(b, t, rows, cols, e))
             return false;
         if (b->be && !upload(b, t, 0, mat_rows(*out, i * rows, rows), e))
@@ -183,7 +181,7 @@ bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, 
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, n * stride, cols, e))
         return false;
     if (!b->be)
@@ -208,9 +206,9 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     }
     for (int i = 0; i < n; i++) {
         const tensor *t = take(b, names[i], e);
+        if (!t && !collected(b, e))
+            return false;
         if (!t) {
-            if (b->be)
-                return false;
             at = -1; // nothing to say about the sum
             continue;
         }
@@ -224,9 +222,10 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
     }
     if (at == total || at < 0)
         return true;
-    err_set(e, ERR_INPUT, "%s to %s hold %lld rows together, the config asks for %lld",
-            text_show(names[0]), text_show(names[n - 1]), (long long)at, (long long)total);
-    return where(b, e);
+    err_set(e, ERR_INPUT, "%s: %s to %s hold %lld rows together, the config asks for %lld",
+            config_path(b->cfg), text_show(names[0]), text_show(names[n - 1]), (long long)at,
+            (long long)total);
+    return build_where(b, e);
 }
 
 bool build_offset(builder *b, mat *out, int64_t rows, int64_t cols, const char *name, err *e) {
@@ -249,13 +248,13 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
     *out = MAT_NONE;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (t->rank != 3 || t->dims[0] != n || t->dims[1] != total || t->dims[2] != cols) {
         err_set(e, ERR_INPUT, "%s: tensor %s has shape %s, the config asks for [%lld, %lld, %lld]",
                 text_show(ckpt_file(b->ck, t->file)), text_show(t->name),
                 tensor_shape_text(t, shape, sizeof shape), (long long)n, (long long)total,
                 (long long)cols);
-        return where(b, e);
+        return build_where(b, e);
     }
     if (!b->be)
         return true;
@@ -272,7 +271,7 @@ bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const c
     *out = NULL;
     const tensor *t = take(b, name, e);
     if (!t)
-        return !b->be;
+        return collected(b, e);
     if (!check_shape(b, t, rows, cols, e))
         return false;
     if (!b->be)
@@ -303,6 +302,11 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     return backend_check(b->be, e) || drop(b, out);
 }
 
+const char *build_name(char *buf, size_t size, const char *prefix, const char *name) {
+    snprintf(buf, size, "%s.%s", prefix, name);
+    return buf;
+}
+
 bool build_has(const builder *b, const char *fmt, ...) {
     char name[512];
     va_list ap;
@@ -322,10 +326,10 @@ void build_shape(const builder *b, const char *name, int64_t *rows, int64_t *col
 }
 
 void build_dead(builder *b, const char *why, const char *name) {
-    const tensor *t = ckpt_get(b->ck, name);
-    if (!t)
+    int64_t at = ckpt_index(b->ck, name);
+    if (at < 0)
         return;
-    b->used[tensor_index(b, t)] = true;
+    b->used[at] = true;
     for (size_t i = 0; i < b->m->notes.n; i++)
         if (strstr(b->m->notes.v[i], why))
             return;
@@ -341,110 +345,4 @@ bool build_skip(builder *b, const char *prefix, const char *what, err *e) {
         }
     return count == 0 ||
            build_note(b, e, "%lld tensors %s* (%s) are skipped", (long long)count, prefix, what);
-}
-
-bool build_note(builder *b, err *e, const char *fmt, ...) {
-    char text[512];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    for (size_t i = 0; i < b->m->notes.n; i++)
-        if (strcmp(b->m->notes.v[i], text) == 0)
-            return true;
-    return name_list_add(&b->m->notes, e, "%s", text);
-}
-
-bool build_switch(builder *b, const char *key, const char *old_key, const char *tensor_name,
-                  bool *out, err *e) {
-    const char *found = config_has(b->cfg, key)                  ? key
-                        : old_key && config_has(b->cfg, old_key) ? old_key
-                                                                 : NULL;
-    bool there = build_has(b, "%s", tensor_name);
-    if (!found) {
-        *out = there;
-        return true;
-    }
-    if (!config_bool_or(b->cfg, found, false, out, e))
-        return false;
-    if (!*out && there) {
-        err_set(e, ERR_INPUT, "%s says %s false, but the file has %s", config_path(b->cfg), found,
-                text_show(tensor_name));
-        return where(b, e);
-    }
-    if (*out && !there && b->be) {
-        err_set(e, ERR_MISSING, "%s says %s true, but the file has no %s", config_path(b->cfg),
-                found, text_show(tensor_name));
-        return where(b, e);
-    }
-    return true;
-}
-
-// Four cases of tie flag and head: what the flag says must be what the file holds.
-bool build_head_named(builder *b, const char *tie_key, bool otherwise, const char *embed,
-                      const char *head, err *e) {
-    model_info *i = &b->m->info;
-    if (!config_bool_or(b->cfg, tie_key, otherwise, &i->tied, e))
-        return false;
-    if (!i->tied)
-        return build_weight(b, &b->m->head, i->n_vocab, i->D, head, e);
-    b->m->head = b->m->embed;
-    const tensor *x = ckpt_get(b->ck, head), *y = ckpt_get(b->ck, embed);
-    if (!x)
-        return true;
-    if (y && (x->type != y->type || x->bytes != y->bytes || memcmp(x->data, y->data, x->bytes)))
-        return err_set(e, ERR_INPUT, "%s says %s true, but %s differs from %s", config_path(b->cfg),
-                       tie_key, head, embed);
-    build_dead(b, "a second copy of the tied embedding", head);
-    return true;
-}
-
-bool build_head(builder *b, const char *tie_key, bool otherwise, const char *embed, err *e) {
-    return build_head_named(b, tie_key, otherwise, embed, "lm_head.weight", e);
-}
-
-bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e) {
-    char name[300];
-    int64_t D = b->m->info.D;
-    *out = (row_norm){.kind = kind};
-    snprintf(name, sizeof name, "%s.weight", prefix);
-    if (!build_weight(b, &out->w, 1, D, name, e))
-        return false;
-    snprintf(name, sizeof name, "%s.bias", prefix);
-    return !bias || build_weight(b, &out->bias, 1, D, name, e);
-}
-
-void build_norm_free(builder *b, row_norm *n) {
-    if (b->be) {
-        b->be->op->free(b->be, n->w);
-        b->be->op->free(b->be, n->bias);
-    }
-    *n = (row_norm){0};
-}
-
-static bool add_branch(builder *b, int L, branch new, err *e) {
-    layer *l = &b->m->layers[L];
-    if (l->n == MODEL_MAX_BRANCHES) {
-        new.body->free(new.body, b->be);
-        return err_set(e, ERR_UNSUPPORTED, "layer %d has more than %d branches", L,
-                       MODEL_MAX_BRANCHES);
-    }
-    new.body->layer = L;
-    l->branch[l->n++] = new;
-    return true;
-}
-
-bool build_branch(builder *b, int L, mat pre_norm, mat post_norm, double scale, module *body,
-                  err *e) {
-    return build_branch_norms(b, L, (row_norm){.w = pre_norm}, (row_norm){.w = post_norm}, scale,
-                              body, e);
-}
-
-bool build_branch_norms(builder *b, int L, row_norm pre_norm, row_norm post_norm, double scale,
-                        module *body, err *e) {
-    return add_branch(b, L, (branch){pre_norm, post_norm, scale, body, false}, e);
-}
-
-bool build_beside(builder *b, int L, double scale, module *body, err *e) {
-    return add_branch(b, L, (branch){.scale = scale, .body = body, .beside = true}, e);
 }

@@ -60,8 +60,8 @@ static bool comba_bind(comba *d, builder *b, const char *prefix, const head_shap
     char name[300];
     if (!fla_heads_bind(&d->h, &d->base, b, prefix, s, opt, e) ||
         !fla_gate_bind(&d->decay, b, prefix, s->H, e) ||
-        !build_weight(b, &d->inner, 1, s->Hk, fla_name(name, sizeof name, prefix, "decay"), e) ||
-        !build_weight(b, &d->D, 1, s->Hk, fla_name(name, sizeof name, prefix, "D"), e))
+        !build_weight(b, &d->inner, 1, s->Hk, build_name(name, sizeof name, prefix, "decay"), e) ||
+        !build_weight(b, &d->D, 1, s->Hk, build_name(name, sizeof name, prefix, "D"), e))
         return false;
     if (b->be)
         b->be->op->activate(b->be, d->inner, ACT_SIGMOID, 1);
@@ -73,7 +73,7 @@ static module *comba_new(builder *b, const char *prefix, err *e) {
     head_shape s = {.n_h = 1, .decay = DECAY_HEAD, .erase = ERASE_PAIR};
     fla_options opt = {0};
     char name[300];
-    fla_name(name, sizeof name, prefix, "g_proj.weight");
+    build_name(name, sizeof name, prefix, "g_proj.weight");
     if (!fla_head_sizes(b, 6, 256, 2, &s, &opt, e) ||
         !build_switch(b, "use_output_gate", "use_gate", name, &opt.gate, e))
         return NULL;

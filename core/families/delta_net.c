@@ -4,7 +4,8 @@
 //
 // q, k: linear -> short conv -> SiLU (or relu, elu + 1, none) -> L2 (or sum) norm; v: linear ->
 // short conv -> SiLU; beta = sigmoid(b) or, with allow_neg_eigval, 2 sigmoid(b) (fault B22).
-// use_beta false: beta is 1, or 2 with allow_neg_eigval. use_output_norm is ignored, as in FLA: the norm is always there.
+// use_beta false: beta is 1, or 2 with allow_neg_eigval. use_output_norm is ignored, as in FLA: the
+// norm is always there.
 #include "core/families/fla.h"
 #include "core/forward.h"
 #include "core/mem.h"
@@ -66,12 +67,12 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     static const char *const norms[] = {"l2", "sum", NULL};
     static const head_norm norm_of[] = {HEAD_NORM_L2, HEAD_NORM_L1};
     int act = 0, norm = 0;
-    int64_t H = 0, D = b->m->info.D;
+    int64_t H = 0;
     double expand_k = 1, expand_v = 1;
     bool beta = true, neg = false;
     fla_options opt = {.width = 4};
     char g_proj[300];
-    fla_name(g_proj, sizeof g_proj, prefix, "g_proj.weight");
+    build_name(g_proj, sizeof g_proj, prefix, "g_proj.weight");
     if (!config_int_or(b->cfg, "num_heads", 1, 65536, 16, &H, e) ||
         !config_real_or(b->cfg, "expand_k", 1, &expand_k, e) ||
         !config_real_or(b->cfg, "expand_v", 1, &expand_v, e) ||
@@ -83,12 +84,9 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
         !word(b, "qk_activation", "silu", acts, &act, e) ||
         !word(b, "qk_norm", "l2", norms, &norm, e))
         return NULL;
-    int64_t nk = (int64_t)((double)D * expand_k), nv = (int64_t)((double)D * expand_v);
-    if (nk % H != 0 || nv % H != 0 || nk < H || nv < H) {
-        err_set(e, ERR_INPUT, "%s: num_heads %lld does not divide %lld key and %lld value channels",
-                config_path(b->cfg), (long long)H, (long long)nk, (long long)nv);
+    int64_t K = 0, V = 0;
+    if (!fla_expanded(b, expand_k, expand_v, H, &K, &V, e))
         return NULL;
-    }
     delta_net *d = mem_zalloc(1, sizeof *d, "a DeltaNet layer", e);
     if (!d)
         return NULL;
@@ -97,8 +95,8 @@ static module *delta_net_new(builder *b, const char *prefix, err *e) {
     d->qk_norm = norm_of[norm];
     head_shape s = {.H = (int)H,
                     .Hk = (int)H,
-                    .K = (int)(nk / H),
-                    .V = (int)(nv / H),
+                    .K = (int)K,
+                    .V = (int)V,
                     .n_h = 1,
                     .decay = DECAY_NONE,
                     .erase = ERASE_KEY,

@@ -48,12 +48,11 @@ static module *mamba(builder *b, const char *prefix, err *e) {
 
 static module *attention(builder *b, const char *prefix, err *e) {
     attention_spec s = {0};
-    double part = 1, keys = 1;
-    if (!hf_attention(b, &s, e) || !hf_rotary(b, 100000, 1, &s.rope_base, &part, e) ||
+    double keys = 1;
+    if (!hf_attention(b, &s, e) || !hf_rotary(b, 100000, 1, &s, e) ||
         !factor(b, "key_multiplier", &keys, e) ||
         !factor(b, "attention_in_multiplier", &s.in_scale, e))
         return NULL;
-    s.turned = (int64_t)((double)s.head_dim * part);
     s.scale = keys / sqrt((double)s.head_dim);
     return attention_new(b, prefix, &s, e);
 }

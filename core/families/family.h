@@ -28,6 +28,8 @@ bool family_type(const config *cfg, const char **type, err *e);
 // hidden_size, num_hidden_layers, vocab_size, max_position_embeddings into D, n_layers, n_vocab,
 // train_length.
 bool family_sizes(const config *cfg, model_info *i, err *e);
+// A token id; of a list, as some configs have for their end tokens, the first counts. -1: none.
+bool family_token(const config *cfg, const char *key, int32_t *out, err *e);
 
 // Building --------------------------------------------------------------------------------------
 
@@ -72,6 +74,10 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
 bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e);
 // A weight [rows, cols] that the family computed itself; none when the model is only inspected.
 bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e);
+// PREFIX.NAME into buf; returns buf.
+const char *build_name(char *buf, size_t size, const char *prefix, const char *name);
+// Puts family and layer in front of a message. Returns false.
+bool build_where(const builder *b, err *e);
 // Is there such a tensor? The name is built as by printf.
 bool build_has(const builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Marks a tensor as known but unused (dead weights) and says so in the notes once per kind.
@@ -88,6 +94,8 @@ bool build_note(builder *b, err *e, const char *fmt, ...) __attribute__((format(
 // first.
 bool build_switch(builder *b, const char *key, const char *old_key, const char *tensor, bool *out,
                   err *e);
+// The eps of all norms, from KEY: 0 <= eps < 1.
+bool build_eps(builder *b, const char *key, double otherwise, err *e);
 // PREFIX.weight (and PREFIX.bias) of a norm of the residual stream.
 bool build_norm(builder *b, row_norm *out, norm_kind kind, bool bias, const char *prefix, err *e);
 void build_norm_free(builder *b, row_norm *n);

@@ -8,11 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *fla_name(char *buf, size_t size, const char *prefix, const char *name) {
-    snprintf(buf, size, "%s.%s", prefix, name);
-    return buf;
-}
-
 static bool hidden_act(builder *b, activation *act, err *e) {
     const char *name = "swish";
     if (!config_text_or(b->cfg, "hidden_act", "swish", &name, e))
@@ -31,8 +26,12 @@ static bool intermediate_size(builder *b, int64_t *out, err *e) {
     if (!config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &given, e) ||
         !config_real_or(b->cfg, "hidden_ratio", 4, &ratio, e))
         return false;
-    int64_t width = (int64_t)((double)b->m->info.D * ratio * 2 / 3);
-    *out = given ? given : (width + 255) / 256 * 256;
+    double width = (double)b->m->info.D * ratio * 2 / 3;
+    if (!given && !(width >= 1 && width <= 1 << 24))
+        return err_set(e, ERR_INPUT,
+                       "%s: hidden_ratio %g of hidden_size %lld is no width of an MLP",
+                       config_path(b->cfg), ratio, (long long)b->m->info.D);
+    *out = given ? given : ((int64_t)width + 255) / 256 * 256;
     return true;
 }
 
@@ -71,6 +70,14 @@ static module *hybrid_attention(builder *b, const config *attn, const char *pref
         return NULL;
     }
     s.head_dim = b->m->info.D / s.heads;
+    if (!(s.rope_base > 0) || s.head_dim % 2 != 0) {
+        err_set(
+            e, ERR_INPUT,
+            "%s: attn.rope_theta %g with heads of %lld numbers: need a base above 0 and an even "
+            "number",
+            config_path(attn), s.rope_base, (long long)s.head_dim);
+        return NULL;
+    }
     return attention_new(b, prefix, &s, e);
 }
 
@@ -150,15 +157,12 @@ static bool refuse_unknown(builder *b, err *e) {
 // norm_eps, or the rms_norm_eps of 2024; files that carry both and disagree are told which counts
 // (fault B37).
 static bool read_eps(builder *b, double otherwise, err *e) {
-    double eps = otherwise, old = 0;
+    double old = 0;
     bool both = config_has(b->cfg, "norm_eps") && config_has(b->cfg, "rms_norm_eps");
     if (!config_real_or(b->cfg, "rms_norm_eps", otherwise, &old, e) ||
-        !config_real_or(b->cfg, "norm_eps", old, &eps, e))
+        !build_eps(b, "norm_eps", old, e))
         return false;
-    if (!(eps >= 0 && eps < 1))
-        return err_set(e, ERR_INPUT, "%s: norm_eps %g is no small positive number",
-                       config_path(b->cfg), eps);
-    b->m->info.norm_eps = eps;
+    double eps = b->m->info.norm_eps;
     return !both || eps == old ||
            build_note(b, e, "the config has norm_eps %g and rms_norm_eps %g: norm_eps counts", eps,
                       old);

@@ -25,9 +25,6 @@ typedef struct fla_layout {
 } fla_layout;
 bool fla_build_layout(builder *b, const fla_layout *how, err *e);
 
-// PREFIX.NAME into buf; returns buf.
-const char *fla_name(char *buf, size_t size, const char *prefix, const char *name);
-
 // What delta-rule mixers have in common: projections, short convolutions, output norm. A part that
 // the model lacks is MAT_NONE.
 typedef struct fla_heads {
@@ -64,7 +61,7 @@ void fla_heads_free(fla_heads *h, backend *be);
 // qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
 void fla_heads_steps(fla_heads *h, const module *m, struct fwd *f, mat x, activation qk_act,
                      steps *s);
-// y = W_o (rms_norm(o) * act(gate)); gate none: plain norm.
+// y = W_o (rms_norm(o) * act(gate)); gate none: plain norm. _x: the gate is g x, where there is a g.
 void fla_heads_output(fla_heads *h, const module *m, struct fwd *f, mat o, mat gate, mat y);
 void fla_heads_output_x(fla_heads *h, const module *m, struct fwd *f, mat o, mat x, mat y);
 
@@ -78,13 +75,13 @@ void fla_gate_free(fla_gate *g, backend *be);
 // log g [T, H]
 mat fla_gate_run(fla_gate *g, struct fwd *f, mat x);
 
-// The body of every mixer with a gated delta rule (R07): q, k, v, beta, norms of q and k, decay,
-// recurrence, gated output norm. Made empty; whoever makes it fills h and decay, and frees it through
-// base.free when that fails.
+// The body of every mixer with a gated delta rule (R07) or product (R12, R13): q, k, v, beta, norms of
+// q and k, decay, recurrence, gated output norm. Made empty; whoever makes it fills h, and decay where
+// heads.decay says so, and frees it through base.free when that fails.
 typedef struct fla_gated {
     module base;
     fla_heads h;
-    fla_gate decay;
+    fla_gate decay; // DECAY_HEAD only
 } fla_gated;
 fla_gated *fla_gated_new(err *e);
 
@@ -107,5 +104,12 @@ bool fla_kda_pair(builder *b, const char *prefix, const char *one, const char *t
 // checked against each other; conv and width into *opt. decay and erase are the caller's.
 bool fla_head_sizes(builder *b, int64_t heads, int64_t head_dim, double expand_v, head_shape *s,
                     fla_options *opt, err *e);
+
+// The gated delta rule's sizes from the linear_* keys of Hugging Face's hybrids, with beta below 1.
+bool fla_linear_sizes(builder *b, head_shape *s, fla_options *opt, err *e);
+
+// Sizes of a head where the config multiplies hidden_size: K = expand_k D / H, V = expand_v D / H.
+bool fla_expanded(builder *b, double expand_k, double expand_v, int64_t H, int64_t *K, int64_t *V,
+                  err *e);
 
 #endif

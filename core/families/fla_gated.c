@@ -1,4 +1,5 @@
-// The gated delta rule as a module: what Gated DeltaNet and the hybrids built on it compute.
+// The gated delta rule as a module: what Gated DeltaNet, DeltaProduct and the hybrids built on them
+// compute.
 #include "core/families/fla.h"
 #include "core/forward.h"
 #include "core/mem.h"
@@ -16,7 +17,8 @@ static void gated_run(module *base, fwd *f, mat x, mat y) {
     fla_gated *d = (fla_gated *)base;
     steps s;
     fla_heads_steps(&d->h, base, f, x, ACT_SILU, &s);
-    s.decay = fla_gate_run(&d->decay, f, x);
+    if (base->heads.decay == DECAY_HEAD)
+        s.decay = fla_gate_run(&d->decay, f, x);
     if (f->be->fail.code != ERR_NONE)
         return;
     f->be->op->normalize_heads(f->be, s.q, s.s.K, HEAD_NORM_L2, 1e-6);

@@ -34,24 +34,20 @@ bool fla_activation(builder *b, const char *key, const char *otherwise, activati
 
 bool fla_group_sizes(builder *b, int64_t heads, double expand_k, double expand_v, head_shape *s,
                      int *kv, err *e) {
-    int64_t H = 0, n = 0, D = b->m->info.D;
+    int64_t H = 0, n = 0, K = 0, V = 0;
     if (!config_int_or(b->cfg, "num_heads", 1, 65536, heads, &H, e) ||
         !config_int_or(b->cfg, "num_kv_heads", 1, 65536, H, &n, e) ||
         !config_real_or(b->cfg, "expand_k", expand_k, &expand_k, e) ||
         !config_real_or(b->cfg, "expand_v", expand_v, &expand_v, e))
         return false;
-    double nk = (double)D * expand_k, nv = (double)D * expand_v;
     if (H % n != 0)
         return err_set(e, ERR_INPUT, "%s: num_heads %lld is no multiple of num_kv_heads %lld",
                        config_path(b->cfg), (long long)H, (long long)n);
-    if (!(nk >= 1 && nk <= 1 << 24 && nv >= 1 && nv <= 1 << 24) || (int64_t)nk % H != 0 ||
-        (int64_t)nv % H != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: num_heads %lld does not divide %g key and %g value channels",
-                       config_path(b->cfg), (long long)H, floor(nk), floor(nv));
+    if (!fla_expanded(b, expand_k, expand_v, H, &K, &V, e))
+        return false;
     s->H = s->Hk = (int)H;
-    s->K = (int)((int64_t)nk / H);
-    s->V = (int)((int64_t)nv / H);
+    s->K = (int)K;
+    s->V = (int)V;
     s->n_h = 1;
     s->scale = 1 / sqrt((double)s->K);
     *kv = (int)n;
@@ -82,10 +78,10 @@ static bool bind_convs(fla_group *g, module *m, builder *b, const char *prefix, 
 static bool bind_norm(fla_group *g, builder *b, const char *prefix, int64_t V,
                       const char *const *names, err *e) {
     char name[300];
-    fla_name(name, sizeof name, prefix, names[0]);
+    build_name(name, sizeof name, prefix, names[0]);
     for (int i = 1; names[i] && !build_has(b, "%s", name); i++)
         if (build_has(b, "%s.%s", prefix, names[i]))
-            fla_name(name, sizeof name, prefix, names[i]);
+            build_name(name, sizeof name, prefix, names[i]);
     return build_weight(b, &g->o_norm, 1, V, name, e);
 }
 
@@ -98,15 +94,15 @@ bool fla_group_bind(fla_group *g, module *m, builder *b, const char *prefix, con
     m->heads = *s;
     m->state_carry = module_state(m, "state", nq, s->V);
     g->eps = b->m->info.norm_eps;
-    if (!build_weight(b, &g->q, nq, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
-        !build_weight(b, &g->k, nk, D, fla_name(name, sizeof name, prefix, "k_proj.weight"), e) ||
-        !build_weight(b, &g->v, nv, D, fla_name(name, sizeof name, prefix, "v_proj.weight"), e) ||
-        !build_weight(b, &g->o, D, no, fla_name(name, sizeof name, prefix, "o_proj.weight"), e))
+    if (!build_weight(b, &g->q, nq, D, build_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
+        !build_weight(b, &g->k, nk, D, build_name(name, sizeof name, prefix, "k_proj.weight"), e) ||
+        !build_weight(b, &g->v, nv, D, build_name(name, sizeof name, prefix, "v_proj.weight"), e) ||
+        !build_weight(b, &g->o, D, no, build_name(name, sizeof name, prefix, "o_proj.weight"), e))
         return false;
     if (opt->conv && !bind_convs(g, m, b, prefix, nq, nk, nv, opt->width, e))
         return false;
     if (opt->gate &&
-        !build_weight(b, &g->g, no, D, fla_name(name, sizeof name, prefix, "g_proj.weight"), e))
+        !build_weight(b, &g->g, no, D, build_name(name, sizeof name, prefix, "g_proj.weight"), e))
         return false;
     return !opt->o_norm || bind_norm(g, b, prefix, s->V, opt->norms, e);
 }
@@ -134,7 +130,8 @@ bool fla_group_project(fla_group *g, const module *m, fwd *f, mat x, mat *q, mat
 mat fla_group_repeat(const fla_group *g, const module *m, fwd *f, mat x, int64_t d) {
     if (g->kv == m->heads.H || mat_none(x))
         return x;
-    mat y = fwd_tmp(f, x.rows, m->heads.H * d);
+    mat y = x.esize == f->be->esize ? fwd_tmp(f, x.rows, m->heads.H * d)
+                                    : fwd_tmp_exact(f, x.rows, m->heads.H * d);
     if (!mat_none(y))
         f->be->op->scale_heads(f->be, x, MAT_NONE, 1, d, y);
     return y;

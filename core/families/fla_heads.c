@@ -47,8 +47,8 @@ bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const h
     int64_t D = b->m->info.D, rows = 0, cols = 0;
     // Before 2024-06 the output norm was called attn.norm; a value head's length tells it from the
     // later pre-norm of that name.
-    fla_name(name, sizeof name, prefix, "o_norm.weight");
-    fla_name(old, sizeof old, prefix, "norm.weight");
+    build_name(name, sizeof name, prefix, "o_norm.weight");
+    build_name(old, sizeof old, prefix, "norm.weight");
     build_shape(b, old, &rows, &cols);
     if (!build_has(b, "%s", name) && cols == s->V && cols != D) {
         build_note(b, e, "older names: attn.norm is the output norm");
@@ -57,10 +57,10 @@ bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const h
     if (!build_weight(b, &h->o_norm, 1, s->V, name, e))
         return false;
     if (gate && !build_weight(b, &h->g, (int64_t)s->H * s->V, D,
-                              fla_name(name, sizeof name, prefix, "g_proj.weight"), e))
+                              build_name(name, sizeof name, prefix, "g_proj.weight"), e))
         return false;
     return build_weight(b, &h->o, D, (int64_t)s->H * s->V,
-                        fla_name(name, sizeof name, prefix, "o_proj.weight"), e);
+                        build_name(name, sizeof name, prefix, "o_proj.weight"), e);
 }
 
 void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_options *opt,
@@ -82,7 +82,7 @@ void fla_heads_declare(fla_heads *h, module *m, const head_shape *s, const fla_o
 bool fla_heads_project(fla_heads *h, builder *b, const char *prefix, const head_shape *s, err *e) {
     char name[300];
     int64_t D = b->m->info.D, nk = (int64_t)s->Hk * s->K, nv = (int64_t)s->H * s->V;
-    if (!build_weight(b, &h->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
+    if (!build_weight(b, &h->q, nk, D, build_name(name, sizeof name, prefix, "q_proj.weight"), e) ||
         !bind_steps(b, &h->k, prefix, "k_proj", s->n_h, nk, D, e) ||
         !bind_steps(b, &h->v, prefix, "v_proj", s->n_h, nv, D, e))
         return false;

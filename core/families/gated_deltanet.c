@@ -9,7 +9,7 @@ static module *gated_deltanet_new(builder *b, const char *prefix, err *e) {
     head_shape s = {.n_h = 1, .decay = DECAY_HEAD, .erase = ERASE_KEY};
     fla_options opt = {0};
     char name[300];
-    fla_name(name, sizeof name, prefix, "g_proj.weight");
+    build_name(name, sizeof name, prefix, "g_proj.weight");
     if (!fla_head_sizes(b, 6, 256, 2, &s, &opt, e) ||
         !build_switch(b, "use_gate", NULL, name, &opt.gate, e))
         return NULL;
@@ -23,7 +23,7 @@ static module *gated_deltanet_new(builder *b, const char *prefix, err *e) {
     }
     // Files written before 2025-03 carry a D that no forward pass ever read.
     build_dead(b, "D of early Gated DeltaNet files was never read",
-               fla_name(name, sizeof name, prefix, "D"));
+               build_name(name, sizeof name, prefix, "D"));
     return &d->base;
 }
 

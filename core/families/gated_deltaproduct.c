@@ -5,36 +5,6 @@
 //
 // The gate applies once per token. use_gate is the old name of use_output_gate (fault B21).
 #include "core/families/fla.h"
-#include "core/forward.h"
-#include "core/mem.h"
-
-#include <stdlib.h>
-
-typedef struct deltaproduct {
-    module base;
-    fla_heads h;
-    fla_gate decay; // a none: no forget gate
-} deltaproduct;
-
-static void deltaproduct_free(module *base, backend *be) {
-    deltaproduct *d = (deltaproduct *)base;
-    fla_heads_free(&d->h, be);
-    fla_gate_free(&d->decay, be);
-    free(d);
-}
-
-static void deltaproduct_run(module *base, fwd *f, mat x, mat y) {
-    deltaproduct *d = (deltaproduct *)base;
-    steps s;
-    fla_heads_steps(&d->h, base, f, x, ACT_SILU, &s);
-    if (base->heads.decay == DECAY_HEAD)
-        s.decay = fla_gate_run(&d->decay, f, x);
-    if (f->be->fail.code != ERR_NONE)
-        return;
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, HEAD_NORM_L2, 1e-6);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, HEAD_NORM_L2, 1e-6);
-    fla_heads_output_x(&d->h, base, f, fwd_recur(f, base, &s), x, y);
-}
 
 static module *deltaproduct_new(builder *b, const char *prefix, err *e) {
     head_shape s = {.erase = ERASE_KEY};
@@ -42,8 +12,8 @@ static module *deltaproduct_new(builder *b, const char *prefix, err *e) {
     int64_t n_h = 0;
     bool forget = false;
     char gate[300], decay[300];
-    fla_name(gate, sizeof gate, prefix, "g_proj.weight");
-    fla_name(decay, sizeof decay, prefix, "a_proj.weight");
+    build_name(gate, sizeof gate, prefix, "g_proj.weight");
+    build_name(decay, sizeof decay, prefix, "a_proj.weight");
     if (!fla_head_sizes(b, 6, 256, 2, &s, &opt, e) ||
         !config_int(b->cfg, "num_householder", 1, 64, &n_h, e) ||
         !build_switch(b, "use_output_gate", "use_gate", gate, &opt.gate, e) ||
@@ -51,18 +21,15 @@ static module *deltaproduct_new(builder *b, const char *prefix, err *e) {
         return NULL;
     s.n_h = (int)n_h;
     s.decay = forget ? DECAY_HEAD : DECAY_NONE;
-    deltaproduct *d = mem_zalloc(1, sizeof *d, "a DeltaProduct layer", e);
+    fla_gated *d = fla_gated_new(e);
     if (!d)
         return NULL;
-    d->base = (module){.kind = forget ? "gated delta product" : "delta product",
-                       .run = deltaproduct_run,
-                       .free = deltaproduct_free};
-    if (!fla_heads_bind(&d->h, &d->base, b, prefix, &s, &opt, e) ||
-        (forget && !fla_gate_bind(&d->decay, b, prefix, s.H, e))) {
-        deltaproduct_free(&d->base, b->be);
-        return NULL;
-    }
-    return &d->base;
+    d->base.kind = forget ? "gated delta product" : "delta product";
+    if (fla_heads_bind(&d->h, &d->base, b, prefix, &s, &opt, e) &&
+        (!forget || fla_gate_bind(&d->decay, b, prefix, s.H, e)))
+        return &d->base;
+    d->base.free(&d->base, b->be);
+    return NULL;
 }
 
 static bool deltaproduct_build(builder *b, err *e) {

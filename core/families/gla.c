@@ -12,7 +12,6 @@
 #include "core/mem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { DIVISOR = 16 }; // of the log gate
@@ -65,9 +64,9 @@ static bool gla_bind(gla *d, builder *b, const char *prefix, const head_shape *s
                      const fla_group_options *opt, err *e) {
     char low[300], high[300], bias[300];
     int64_t rank = 0, cols = 0, nk = (int64_t)d->g.kv * s->K;
-    fla_name(low, sizeof low, prefix, "gk_proj.0.weight");
-    fla_name(high, sizeof high, prefix, "gk_proj.1.weight");
-    fla_name(bias, sizeof bias, prefix, "gk_proj.1.bias");
+    build_name(low, sizeof low, prefix, "gk_proj.0.weight");
+    build_name(high, sizeof high, prefix, "gk_proj.1.weight");
+    build_name(bias, sizeof bias, prefix, "gk_proj.1.bias");
     build_shape(b, low, &rank, &cols);
     rank = rank ? rank : 1; // absent: reported as missing below
     return fla_group_bind(&d->g, &d->base, b, prefix, s, opt, e) &&
@@ -101,8 +100,8 @@ static module *gla_new(builder *b, const char *prefix, err *e) {
     int kv = 0;
     double clamp = -INFINITY;
     activation feature = ACT_NONE, act = ACT_SILU;
-    fla_name(gate, sizeof gate, prefix, "g_proj.weight");
-    fla_name(conv, sizeof conv, prefix, "q_conv1d.weight");
+    build_name(gate, sizeof gate, prefix, "g_proj.weight");
+    build_name(conv, sizeof conv, prefix, "q_conv1d.weight");
     if (!check_fixed(b, e) || !fla_group_sizes(b, 4, 0.5, 1, &s, &kv, e) ||
         !config_real_or(b->cfg, "clamp_min", -INFINITY, &clamp, e) ||
         !config_int_or(b->cfg, "conv_size", 1, 64, 4, &opt.width, e) ||

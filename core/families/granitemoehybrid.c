@@ -15,7 +15,6 @@
 
 static bool rotary(builder *b, attention_spec *s, err *e) {
     const char *type = NULL;
-    double part = 1;
     if (!config_text_or(b->cfg, "position_embedding_type", NULL, &type, e))
         return false;
     if (!type || strcmp(type, "nope") == 0)
@@ -24,10 +23,7 @@ static bool rotary(builder *b, attention_spec *s, err *e) {
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: position_embedding_type \"%s\" is not known here (rope and nope are)",
                        config_path(b->cfg), text_show(type));
-    if (!hf_rotary(b, 10000, 1, &s->rope_base, &part, e))
-        return false;
-    s->turned = (int64_t)((double)s->head_dim * part);
-    return true;
+    return hf_rotary(b, 10000, 1, s, e);
 }
 
 static module *attention(builder *b, const char *prefix, err *e) {

@@ -55,9 +55,9 @@ static bool default_rope(const config *c, const char *key, err *e) {
                    config_path(c), text_show(type));
 }
 
-bool hf_rotary(builder *b, double theta, double part, double *out_theta, double *out_part, err *e) {
-    if (!config_real_or(b->cfg, "rope_theta", theta, out_theta, e) ||
-        !config_real_or(b->cfg, "partial_rotary_factor", part, out_part, e))
+bool hf_rotary(builder *b, double theta, double part, attention_spec *s, err *e) {
+    if (!config_real_or(b->cfg, "rope_theta", theta, &theta, e) ||
+        !config_real_or(b->cfg, "partial_rotary_factor", part, &part, e))
         return false;
     static const char *const objects[] = {"rope_parameters", "rope_scaling"};
     for (int i = 0; i < 2; i++) {
@@ -65,16 +65,24 @@ bool hf_rotary(builder *b, double theta, double part, double *out_theta, double 
             continue;
         config *c = config_child(b->cfg, objects[i], e);
         bool ok = c && default_rope(c, "rope_type", e) && default_rope(c, "type", e) &&
-                  config_real_or(c, "rope_theta", *out_theta, out_theta, e) &&
-                  config_real_or(c, "partial_rotary_factor", *out_part, out_part, e);
+                  config_real_or(c, "rope_theta", theta, &theta, e) &&
+                  config_real_or(c, "partial_rotary_factor", part, &part, e);
         config_close(c);
         if (!ok)
             return false;
     }
-    if (*out_theta > 0 && *out_part > 0 && *out_part <= 1)
-        return true;
-    return err_set(e, ERR_INPUT, "%s: rope_theta %g with partial_rotary_factor %g",
-                   config_path(b->cfg), *out_theta, *out_part);
+    if (!(theta > 0 && part > 0 && part <= 1))
+        return err_set(e, ERR_INPUT, "%s: rope_theta %g with partial_rotary_factor %g",
+                       config_path(b->cfg), theta, part);
+    s->rope_base = theta;
+    s->turned = (int64_t)((double)s->head_dim * part);
+    // Pairs turn; and 0 would stand for all.
+    return (s->turned >= 2 && s->turned % 2 == 0) ||
+           err_set(
+               e, ERR_INPUT,
+               "%s: partial_rotary_factor %g turns %lld of %lld numbers of a head: need an even "
+               "number",
+               config_path(b->cfg), part, (long long)s->turned, (long long)s->head_dim);
 }
 
 bool hf_attention(builder *b, attention_spec *s, err *e) {
@@ -124,7 +132,7 @@ bool hf_layer_listed(builder *b, const char *key, int L, bool *listed, err *e) {
 bool hf_ends(builder *b, const char *embed, const char *norm, const char *eps_key, double eps,
              err *e) {
     model *m = b->m;
-    return config_real_or(b->cfg, eps_key, eps, &m->info.norm_eps, e) &&
+    return build_eps(b, eps_key, eps, e) &&
            build_weight(b, &m->embed, m->info.n_vocab, m->info.D, embed, e) &&
            build_weight(b, &m->norm.w, 1, m->info.D, norm, e) &&
            build_head(b, "tie_word_embeddings", !build_has(b, "lm_head.weight"), embed, e);

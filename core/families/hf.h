@@ -13,12 +13,13 @@ bool hf_refuse(builder *b, const char *const *keys, err *e);
 // "silu" (also "swish"), "relu", "relu2"; others are refused by name.
 bool hf_activation(builder *b, const char *key, const char *otherwise, activation *act, err *e);
 
-// rope_theta and partial_rotary_factor, from rope_parameters or from the top level. Scaled
-// positions (rope_type or rope_scaling other than the default) are refused by name.
-bool hf_rotary(builder *b, double theta, double part, double *out_theta, double *out_part, err *e);
+// rope_theta and partial_rotary_factor, from rope_parameters or from the top level, else `theta` and
+// `part`, into rope_base and turned of *s, whose head_dim is known. Scaled positions (rope_type or
+// rope_scaling other than the default) are refused by name, and so is an odd number of turned ones.
+bool hf_rotary(builder *b, double theta, double part, attention_spec *s, err *e);
 
 // num_attention_heads, num_key_value_heads, head_dim (default: hidden_size / heads) and
-// attention_bias into *s, checked; rope and the rest are the caller's.
+// attention_bias (of q, k, v and o) into *s, checked; rope and the rest are the caller's.
 bool hf_attention(builder *b, attention_spec *s, err *e);
 
 // Entry L of the list KEY of names; NULL without error when the key is absent. An entry that is no

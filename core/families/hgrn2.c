@@ -32,22 +32,35 @@ static void hgrn2_free(module *base, backend *be) {
     free(d);
 }
 
+// What the forget gate is made from, exact: a log decay counts once per token.
+static mat gate(hgrn2 *d, fwd *f, mat x) {
+    if (mat_none(d->f_conv))
+        return fwd_linear_exact(f, x, d->f, MAT_NONE);
+    mat z = fwd_conv(f, &d->base, d->f_tail, fwd_linear(f, x, d->f, MAT_NONE), d->f_conv, d->f_bias,
+                     ACT_NONE);
+    mat y = fwd_tmp_exact(f, z.rows, z.cols);
+    if (!mat_none(y))
+        f->be->op->copy(f->be, z, y);
+    return y;
+}
+
 static void hgrn2_run(module *base, fwd *f, mat x, mat y) {
     hgrn2 *d = (hgrn2 *)base;
     const backend_ops *op = f->be->op;
     steps s = {.s = base->heads, .T = x.rows};
     s.q = fwd_conv(f, base, d->q_tail, fwd_linear(f, x, d->q, MAT_NONE), d->q_conv, d->q_bias,
                    ACT_SILU);
-    s.decay = fwd_conv(f, base, d->f_tail, fwd_linear(f, x, d->f, MAT_NONE), d->f_conv, d->f_bias,
-                       ACT_NONE);
+    s.decay = gate(d, f, x);
     s.v = fwd_conv(f, base, d->i_tail, fwd_linear(f, x, d->i, MAT_NONE), d->i_conv, d->i_bias,
                    ACT_NONE);
-    s.k = fwd_tmp(f, x.rows, (int64_t)s.s.H * s.s.K);
+    mat gone = fwd_tmp_exact(f, x.rows, (int64_t)s.s.H * s.s.K);
+    s.k = fwd_tmp(f, gone.rows, gone.cols);
     if (f->be->fail.code != ERR_NONE)
         return;
     op->log_forget(f->be, s.decay, d->least, 1, -INFINITY);
-    op->copy(f->be, s.decay, s.k);
-    op->activate(f->be, s.k, ACT_ONE_MINUS_EXP, 1);
+    op->copy(f->be, s.decay, gone);
+    op->activate(f->be, gone, ACT_ONE_MINUS_EXP, 1);
+    op->copy(f->be, gone, s.k);
     mat o = fwd_recur(f, base, &s);
     if (mat_none(o) || f->fail.code != ERR_NONE)
         return;
@@ -112,7 +125,7 @@ static bool sizes(builder *b, head_shape *s, err *e) {
         return false;
     if (heads && !ratio)
         K = D / H;
-    if (K > D || D % K != 0 || (heads && H != D / K))
+    if (K < 1 || K > D || D % K != 0 || (heads && H != D / K))
         return err_set(e, ERR_INPUT,
                        "%s: expand_ratio %lld and num_heads %lld do not fit hidden_size %lld",
                        config_path(b->cfg), (long long)K, (long long)H, (long long)D);
@@ -129,7 +142,7 @@ static bool hgrn2_bind(hgrn2 *d, builder *b, const char *prefix, err *e) {
     char name[300];
     int64_t D = b->m->info.D, width = 4;
     bool conv = false, bounds = false;
-    fla_name(name, sizeof name, prefix, "q_conv1d.weight");
+    build_name(name, sizeof name, prefix, "q_conv1d.weight");
     if (!sizes(b, &s, e) || !config_int_or(b->cfg, "conv_size", 1, 64, 4, &width, e) ||
         !build_switch(b, "use_short_conv", NULL, name, &conv, e) ||
         !build_switch(b, "use_lower_bound", NULL, "model.lower_bounds", &bounds, e))
@@ -138,11 +151,15 @@ static bool hgrn2_bind(hgrn2 *d, builder *b, const char *prefix, err *e) {
     d->base.linear = true;
     d->base.heads = s;
     d->base.state_carry = module_state(&d->base, "state", nk, s.V);
-    return build_weight(b, &d->q, nk, D, fla_name(name, sizeof name, prefix, "q_proj.weight"), e) &&
-           build_weight(b, &d->f, nk, D, fla_name(name, sizeof name, prefix, "f_proj.weight"), e) &&
-           build_weight(b, &d->i, D, D, fla_name(name, sizeof name, prefix, "i_proj.weight"), e) &&
-           build_weight(b, &d->o, D, D, fla_name(name, sizeof name, prefix, "o_proj.weight"), e) &&
-           build_weight(b, &d->g_norm, 1, D, fla_name(name, sizeof name, prefix, "g_norm.weight"),
+    return build_weight(b, &d->q, nk, D, build_name(name, sizeof name, prefix, "q_proj.weight"),
+                        e) &&
+           build_weight(b, &d->f, nk, D, build_name(name, sizeof name, prefix, "f_proj.weight"),
+                        e) &&
+           build_weight(b, &d->i, D, D, build_name(name, sizeof name, prefix, "i_proj.weight"),
+                        e) &&
+           build_weight(b, &d->o, D, D, build_name(name, sizeof name, prefix, "o_proj.weight"),
+                        e) &&
+           build_weight(b, &d->g_norm, 1, D, build_name(name, sizeof name, prefix, "g_norm.weight"),
                         e) &&
            (!conv || bind_convs(d, b, prefix, nk, width, e)) &&
            (!bounds || bind_least(d, b, nk, e));

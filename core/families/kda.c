@@ -18,12 +18,12 @@ static bool kda_bind(fla_kda *d, builder *b, const char *prefix, const head_shap
     if (!fla_heads_bind(&d->h, &d->base, b, prefix, s, opt, e) ||
         !fla_kda_pair(b, prefix, "f_proj.0", "f_proj.1", HK, &d->f0, &d->f1, e) ||
         !fla_kda_pair(b, prefix, "g_proj.0", "g_proj.1", HV, &d->g0, &d->g1, e) ||
-        !build_weight(b, &d->dt_bias, 1, HK, fla_name(name, sizeof name, prefix, "dt_bias"), e))
+        !build_weight(b, &d->dt_bias, 1, HK, build_name(name, sizeof name, prefix, "dt_bias"), e))
         return false;
-    fla_name(name, sizeof name, prefix, "g_proj.1.bias");
+    build_name(name, sizeof name, prefix, "g_proj.1.bias");
     if (build_has(b, "%s", name) && !build_weight(b, &d->g1_bias, 1, HV, name, e))
         return false;
-    fla_name(name, sizeof name, prefix, "A_log");
+    build_name(name, sizeof name, prefix, "A_log");
     // With a bounded gate the factor exp(A_log) is optional (B35); the softplus gate needs it (B33).
     if (!isnan(d->lower_bound) && !build_has(b, "%s", name))
         return true;

@@ -152,8 +152,8 @@ static module *linear_layer(builder *b, const kimi *k, const char *prefix, err *
     if (fla_heads_bind(&d->h, &d->base, b, prefix, &k->s, &k->opt, e) &&
         fla_kda_pair(b, prefix, "f_a_proj", "f_b_proj", HK, &d->f0, &d->f1, e) &&
         fla_kda_pair(b, prefix, "g_a_proj", "g_b_proj", HV, &d->g0, &d->g1, e) &&
-        build_weight(b, &d->dt_bias, 1, HK, fla_name(name, sizeof name, prefix, "dt_bias"), e) &&
-        build_weight(b, &d->a_log, 1, H, fla_name(name, sizeof name, prefix, "A_log"), e)) {
+        build_weight(b, &d->dt_bias, 1, HK, build_name(name, sizeof name, prefix, "dt_bias"), e) &&
+        build_weight(b, &d->a_log, 1, H, build_name(name, sizeof name, prefix, "A_log"), e)) {
         d->h.gate_act = ACT_SIGMOID;
         return &d->base;
     }

@@ -89,7 +89,7 @@ static bool norm_keys(const lit_delta *d, fwd *f, steps *s) {
         op->normalize_heads(f->be, s->k, s->s.K, HEAD_NORM_L2, 1e-6);
         return true;
     }
-    mat square = arena_mat_exact(f->tmp, s->T, s->s.H);
+    mat square = fwd_tmp_exact(f, s->T, s->s.H);
     if (mat_none(square))
         return false;
     op->dot_heads(f->be, s->k, s->k, MAT_NONE, s->s.K, square);
@@ -100,7 +100,7 @@ static bool norm_keys(const lit_delta *d, fwd *f, steps *s) {
 
 // v <- (1 - alpha) v
 static bool gate_values(fwd *f, steps *s) {
-    mat gone = arena_mat_exact(f->tmp, s->T, s->s.H), v = fwd_tmp(f, s->T, s->v.cols);
+    mat gone = fwd_tmp_exact(f, s->T, s->s.H), v = fwd_tmp(f, s->T, s->v.cols);
     if (mat_none(gone) || mat_none(v))
         return false;
     f->be->op->copy(f->be, s->decay, gone);
@@ -143,7 +143,7 @@ static void delta_run(module *base, fwd *f, mat x, mat y) {
 static int64_t rows_of(builder *b, const char *prefix, const char *name, int64_t otherwise) {
     char full[300];
     int64_t rows = 0, cols = 0;
-    build_shape(b, fla_name(full, sizeof full, prefix, name), &rows, &cols);
+    build_shape(b, build_name(full, sizeof full, prefix, name), &rows, &cols);
     return rows ? rows : otherwise;
 }
 
@@ -163,7 +163,7 @@ static bool delta_sizes(builder *b, const char *prefix, head_shape *s, fla_optio
             "%s: %lld heads (b_proj) do not share %lld rows of q_proj and %lld of g_proj "
             "evenly",
             prefix, (long long)H, (long long)nk, (long long)nv);
-    const tensor *conv = ckpt_get(b->ck, fla_name(name, sizeof name, prefix, "q_conv1d.weight"));
+    const tensor *conv = ckpt_get(b->ck, build_name(name, sizeof name, prefix, "q_conv1d.weight"));
     opt->conv = opt->gate = true;
     opt->width = conv ? conv->dims[conv->rank - 1] : 4;
     *s = (head_shape){.H = (int)H,
@@ -205,36 +205,37 @@ static bool bind_conv(builder *b, const char *prefix, char which, int64_t rows, 
 static bool bind_output(lit_delta *d, builder *b, const char *prefix, const head_shape *s, err *e) {
     char name[300];
     int64_t D = b->m->info.D, nv = (int64_t)s->H * s->V;
-    fla_name(name, sizeof name, prefix, "g_norm.weight");
+    build_name(name, sizeof name, prefix, "g_norm.weight");
     bool apart = build_has(b, "%s", name);
     if (!fla_activation(b, "gate_fn", "swish", &d->h.gate_act, e))
         return false;
     if (!apart && d->h.gate_act == ACT_SILU)
-        fla_name(name, sizeof name, prefix, "g_norm_swish_gate.weight");
+        build_name(name, sizeof name, prefix, "g_norm_swish_gate.weight");
     return build_weight(b, &d->h.o_norm, 1, s->V, name, e) &&
-           build_weight(b, &d->h.g, nv, D, fla_name(name, sizeof name, prefix, "g_proj.weight"),
+           build_weight(b, &d->h.g, nv, D, build_name(name, sizeof name, prefix, "g_proj.weight"),
                         e) &&
-           build_weight(b, &d->h.o, D, nv, fla_name(name, sizeof name, prefix, "o_proj.weight"), e);
+           build_weight(b, &d->h.o, D, nv, build_name(name, sizeof name, prefix, "o_proj.weight"),
+                        e);
 }
 
 static bool bind_decay(lit_delta *d, builder *b, const char *prefix, int64_t H, err *e) {
     char name[300];
     bool mamba = false;
     if (!build_weight(b, &d->gk, H, b->m->info.D,
-                      fla_name(name, sizeof name, prefix, "gk_proj.weight"), e) ||
-        !build_switch(b, "use_mamba_gate", NULL, fla_name(name, sizeof name, prefix, "A_log"),
+                      build_name(name, sizeof name, prefix, "gk_proj.weight"), e) ||
+        !build_switch(b, "use_mamba_gate", NULL, build_name(name, sizeof name, prefix, "A_log"),
                       &mamba, e))
         return false;
     if (mamba)
         return build_weight(b, &d->a_log, 1, H, name, e) &&
-               build_weight(b, &d->dt_bias, 1, H, fla_name(name, sizeof name, prefix, "dt_bias"),
+               build_weight(b, &d->dt_bias, 1, H, build_name(name, sizeof name, prefix, "dt_bias"),
                             e);
     if (!config_real_or(b->cfg, "gate_logit_normalizer", 16, &d->divisor, e))
         return false;
     if (!(d->divisor > 0))
         return err_set(e, ERR_INPUT, "%s: gate_logit_normalizer %g is not positive",
                        config_path(b->cfg), d->divisor);
-    return build_weight(b, &d->gk_bias, 1, H, fla_name(name, sizeof name, prefix, "gk_proj.bias"),
+    return build_weight(b, &d->gk_bias, 1, H, build_name(name, sizeof name, prefix, "gk_proj.bias"),
                         e);
 }
 
@@ -245,7 +246,7 @@ static bool bind_skip(lit_delta *d, builder *b, const char *prefix, int64_t H, e
     if (!config_bool_or(b->cfg, "use_residual", false, &residual, e) ||
         !config_bool_or(b->cfg, "use_input_gate", false, &d->input_gate, e))
         return false;
-    fla_name(name, sizeof name, prefix, "D");
+    build_name(name, sizeof name, prefix, "D");
     if (residual)
         return build_weight(b, &d->skip, 1, H, name, e);
     build_dead(b, "without use_residual D has no part in the output", name);
@@ -272,10 +273,10 @@ static bool bind_delta(lit_delta *d, builder *b, const char *prefix, const head_
     head_shape without_beta = *s;
     without_beta.beta_max = 0;
     return fla_heads_project(&d->h, b, prefix, &without_beta, e) &&
-           build_weight(b, &d->b, s->H, D, fla_name(name, sizeof name, prefix, "b_proj.weight"),
+           build_weight(b, &d->b, s->H, D, build_name(name, sizeof name, prefix, "b_proj.weight"),
                         e) &&
-           build_weight(b, &d->b_bias, 1, s->H, fla_name(name, sizeof name, prefix, "b_proj.bias"),
-                        e) &&
+           build_weight(b, &d->b_bias, 1, s->H,
+                        build_name(name, sizeof name, prefix, "b_proj.bias"), e) &&
            bind_conv(b, prefix, 'q', nk, width, &d->h.q_conv, &d->h.q_conv_b, e) &&
            bind_conv(b, prefix, 'k', nk, width, &d->h.k_conv, &d->h.k_conv_b, e) &&
            bind_conv(b, prefix, 'v', nv, width, &d->h.v_conv, &d->h.v_conv_b, e) &&
@@ -432,10 +433,9 @@ static bool read_settings(builder *b, lit *x, err *e) {
     char w1[300], layer[200];
     bool shared = false;
     snprintf(layer, sizeof layer, "%stransformer.h.0", x->root);
-    fla_name(w1, sizeof w1, layer, "mlp.swiglu.w1.weight");
+    build_name(w1, sizeof w1, layer, "mlp.swiglu.w1.weight");
     if (!class_name(b, "_norm_class", norms, &norm, e) ||
-        !class_name(b, "_mlp_class", mlps, &mlp, e) ||
-        !config_real_or(b->cfg, "norm_eps", 1e-5, &b->m->info.norm_eps, e) ||
+        !class_name(b, "_mlp_class", mlps, &mlp, e) || !build_eps(b, "norm_eps", 1e-5, e) ||
         !build_switch(b, "mlp", NULL, w1, &x->mlp, e) ||
         !config_int_or(b->cfg, "gated_delta_per_layer", -1, INT32_MAX, AS_FILED, &x->every, e))
         return false;
@@ -482,9 +482,9 @@ static bool build_layer(builder *b, const lit *x, err *e) {
     bool delta = x->every > 0           ? b->layer % x->every == 0
                  : x->every == AS_FILED ? build_has(b, "%s.attn.q_proj.weight", layer)
                                         : false;
-    fla_name(name, sizeof name, layer, "attn");
+    build_name(name, sizeof name, layer, "attn");
     module *mixer = delta ? delta_new(b, name, e) : attention_make(b, name, x->bias, e);
-    if (!add_branch(b, x, fla_name(name, sizeof name, layer, "norm_1"), mixer, e))
+    if (!add_branch(b, x, build_name(name, sizeof name, layer, "norm_1"), mixer, e))
         return false;
     if (!x->mlp)
         return true;
@@ -494,10 +494,10 @@ static bool build_layer(builder *b, const lit *x, err *e) {
                   .width = x->width,
                   .act = ACT_SILU,
                   .bias = x->bias};
-    module *mlp = mlp_make(b, fla_name(name, sizeof name, layer, "mlp.swiglu"), &s, e);
+    module *mlp = mlp_make(b, build_name(name, sizeof name, layer, "mlp.swiglu"), &s, e);
     if (x->parallel)
         return mlp && build_beside(b, b->layer, 1, mlp, e);
-    return add_branch(b, x, fla_name(name, sizeof name, layer, "norm_2"), mlp, e);
+    return add_branch(b, x, build_name(name, sizeof name, layer, "norm_2"), mlp, e);
 }
 
 // mamba_init ties the head in the training code.

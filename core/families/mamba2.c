@@ -113,7 +113,7 @@ static bool mamba2_build(builder *b, err *e) {
     const char *embed = build_has(b, "backbone.embedding.weight") ? "backbone.embedding.weight"
                                                                   : "backbone.embeddings.weight";
     const char *eps = config_has(b->cfg, "norm_eps") ? "norm_eps" : "layer_norm_epsilon";
-    if (!refuse_unknown(b, e) || !config_real_or(b->cfg, eps, 1e-5, &i->norm_eps, e) ||
+    if (!refuse_unknown(b, e) || !build_eps(b, eps, 1e-5, e) ||
         !build_weight(b, &b->m->embed, i->n_vocab, i->D, embed, e) ||
         !build_weight(b, &b->m->norm.w, 1, i->D, "backbone.norm_f.weight", e) ||
         !build_head(b, theirs ? "tie_embeddings" : "tie_word_embeddings",

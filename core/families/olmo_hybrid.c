@@ -13,7 +13,6 @@
 #include "core/families/hf.h"
 #include "core/modules/mlp.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,33 +22,6 @@ typedef struct olmo {
     attention_spec attention;
     int64_t mlp;
 } olmo;
-
-static bool linear_sizes(builder *b, olmo *o, err *e) {
-    int64_t Hk, H, K, V;
-    bool neg = true;
-    if (!config_int(b->cfg, "linear_num_key_heads", 1, 65536, &Hk, e) ||
-        !config_int(b->cfg, "linear_num_value_heads", 1, 65536, &H, e) ||
-        !config_int(b->cfg, "linear_key_head_dim", 1, 65536, &K, e) ||
-        !config_int(b->cfg, "linear_value_head_dim", 1, 65536, &V, e) ||
-        !config_int_or(b->cfg, "linear_conv_kernel_dim", 1, 64, 4, &o->width, e) ||
-        !config_bool_or(b->cfg, "linear_allow_neg_eigval", true, &neg, e))
-        return false;
-    if (H % Hk != 0)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: linear_num_value_heads %lld is no multiple of linear_num_key_heads %lld",
-            config_path(b->cfg), (long long)H, (long long)Hk);
-    o->s = (head_shape){.H = (int)H,
-                        .Hk = (int)Hk,
-                        .K = (int)K,
-                        .V = (int)V,
-                        .n_h = 1,
-                        .decay = DECAY_HEAD,
-                        .erase = ERASE_KEY,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = neg ? 2 : 1};
-    return true;
-}
 
 // No base, no rotation: at the top level or inside rope_parameters.
 static bool rotates(const builder *b, bool *yes, err *e) {
@@ -66,20 +38,23 @@ static bool read_sizes(builder *b, olmo *o, err *e) {
     static const char *const unknown[] = {"use_sliding_window", "clip_qkv", NULL};
     attention_spec *a = &o->attention;
     activation act;
-    bool turned = false;
-    double part = 1;
+    fla_options opt;
+    bool turned = false, neg = true;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
-        !linear_sizes(b, o, e) || !hf_attention(b, a, e) || !rotates(b, &turned, e) ||
+        !build_eps(b, "rms_norm_eps", 1e-6, e) || !fla_linear_sizes(b, &o->s, &opt, e) ||
+        !config_bool_or(b->cfg, "linear_allow_neg_eigval", true, &neg, e) ||
+        !hf_attention(b, a, e) || !rotates(b, &turned, e) ||
         !config_int(b->cfg, "intermediate_size", 1, 1 << 24, &o->mlp, e))
         return false;
-    if (turned && !hf_rotary(b, 10000, 1, &a->rope_base, &part, e))
+    if (turned && !hf_rotary(b, 10000, 1, a, e))
         return false;
-    if (act != ACT_SILU || part != 1)
+    if (act != ACT_SILU || (turned && a->turned != a->head_dim))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: hidden_act other than silu and partial_rotary_factor other than 1 are "
                        "not known here (%s)",
                        config_path(b->cfg), b->family);
+    o->s.beta_max = neg ? 2 : 1;
+    o->width = opt.width;
     a->qk_norm = a->norm_whole = true;
     a->norm_eps = b->m->info.norm_eps;
     return true;
@@ -145,7 +120,7 @@ static bool add_branch(builder *b, int L, const char *layer, const char *norm_na
     mat norm = MAT_NONE;
     if (!body)
         return false;
-    if (!build_weight(b, &norm, 1, b->m->info.D, fla_name(name, sizeof name, layer, norm_name),
+    if (!build_weight(b, &norm, 1, b->m->info.D, build_name(name, sizeof name, layer, norm_name),
                       e)) {
         body->free(body, b->be);
         return false;

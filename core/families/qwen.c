@@ -4,7 +4,6 @@
 #include "core/modules/mlp.h"
 #include "core/modules/moe.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,48 +19,15 @@ typedef struct qwen {
     bool experts;
 } qwen;
 
-static bool linear_sizes(builder *b, qwen *q, err *e) {
-    int64_t Hk, H, K, V;
-    if (!config_int(b->cfg, "linear_num_key_heads", 1, 65536, &Hk, e) ||
-        !config_int(b->cfg, "linear_num_value_heads", 1, 65536, &H, e) ||
-        !config_int(b->cfg, "linear_key_head_dim", 1, 65536, &K, e) ||
-        !config_int(b->cfg, "linear_value_head_dim", 1, 65536, &V, e) ||
-        !config_int_or(b->cfg, "linear_conv_kernel_dim", 1, 64, 4, &q->opt.width, e))
-        return false;
-    if (H % Hk != 0)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: linear_num_value_heads %lld is no multiple of linear_num_key_heads %lld",
-            config_path(b->cfg), (long long)H, (long long)Hk);
-    q->opt.conv = true;
-    q->s = (head_shape){.H = (int)H,
-                        .Hk = (int)Hk,
-                        .K = (int)K,
-                        .V = (int)V,
-                        .n_h = 1,
-                        .decay = DECAY_HEAD,
-                        .erase = ERASE_KEY,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = 1};
-    return true;
-}
-
 static bool attention_sizes(builder *b, qwen *q, err *e) {
     attention_spec *a = &q->attention;
-    double part = 0.25;
     bool gate = true;
-    if (!hf_attention(b, a, e) || !hf_rotary(b, 10000, 0.25, &a->rope_base, &part, e) ||
+    if (!hf_attention(b, a, e) || !hf_rotary(b, 10000, 0.25, a, e) ||
         !config_bool_or(b->cfg, "attn_output_gate", true, &gate, e))
         return false;
     if (!gate)
         return err_set(e, ERR_UNSUPPORTED, "%s: attn_output_gate false is not known here",
                        config_path(b->cfg));
-    a->turned = (int64_t)((double)a->head_dim * part);
-    if (a->turned < 2 || a->turned % 2 != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: partial_rotary_factor %g turns %lld of %lld numbers of a head: need an "
-                       "even number",
-                       config_path(b->cfg), part, (long long)a->turned, (long long)a->head_dim);
     a->qk_norm = a->norm_offset = a->out_gate = true;
     a->norm_eps = b->m->info.norm_eps;
     return true;
@@ -89,8 +55,8 @@ static bool read_sizes(builder *b, qwen *q, err *e) {
     static const char *const unknown[] = {"use_sliding_window", NULL};
     activation act;
     if (!hf_refuse(b, unknown, e) || !hf_activation(b, "hidden_act", "silu", &act, e) ||
-        !config_real_or(b->cfg, "rms_norm_eps", 1e-6, &b->m->info.norm_eps, e) ||
-        !linear_sizes(b, q, e) || !attention_sizes(b, q, e) ||
+        !build_eps(b, "rms_norm_eps", 1e-6, e) || !fla_linear_sizes(b, &q->s, &q->opt, e) ||
+        !attention_sizes(b, q, e) ||
         !config_int_or(b->cfg, "full_attention_interval", 1, 65536, 4, &q->every, e) ||
         !config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, 0, &q->dense, e))
         return false;
@@ -110,20 +76,20 @@ static module *linear_layer(builder *b, const qwen *q, const char *layer, err *e
         return NULL;
     snprintf(prefix, sizeof prefix, "%s.linear_attn", layer);
     fla_heads_declare(&d->h, &d->base, s, &q->opt, b->m->info.norm_eps);
-    fla_name(name, sizeof name, prefix, "conv1d.weight");
+    build_name(name, sizeof name, prefix, "conv1d.weight");
     int64_t w = q->opt.width;
     if (q->how->project(d, b, prefix, s, e) &&
         build_rows(b, &d->h.q_conv, 0, nk, all, w, name, e) &&
         build_rows(b, &d->h.k_conv, nk, nk, all, w, name, e) &&
         build_rows(b, &d->h.v_conv, 2 * nk, nv, all, w, name, e) &&
-        build_weight(b, &d->decay.a_log, 1, s->H, fla_name(name, sizeof name, prefix, "A_log"),
+        build_weight(b, &d->decay.a_log, 1, s->H, build_name(name, sizeof name, prefix, "A_log"),
                      e) &&
-        build_weight(b, &d->decay.dt_bias, 1, s->H, fla_name(name, sizeof name, prefix, "dt_bias"),
-                     e) &&
-        build_weight(b, &d->h.o_norm, 1, s->V, fla_name(name, sizeof name, prefix, "norm.weight"),
+        build_weight(b, &d->decay.dt_bias, 1, s->H,
+                     build_name(name, sizeof name, prefix, "dt_bias"), e) &&
+        build_weight(b, &d->h.o_norm, 1, s->V, build_name(name, sizeof name, prefix, "norm.weight"),
                      e) &&
         build_weight(b, &d->h.o, b->m->info.D, nv,
-                     fla_name(name, sizeof name, prefix, "out_proj.weight"), e))
+                     build_name(name, sizeof name, prefix, "out_proj.weight"), e))
         return &d->base;
     d->base.free(&d->base, b->be);
     return NULL;
@@ -177,14 +143,14 @@ static bool build_layer(builder *b, const qwen *q, int L, err *e) {
     snprintf(prefix, sizeof prefix, "%s.self_attn", layer);
     if (!is_full(b, q, L, &full, e) ||
         !build_offset(b, &norm, 1, b->m->info.D,
-                      fla_name(name, sizeof name, layer, "input_layernorm.weight"), e))
+                      build_name(name, sizeof name, layer, "input_layernorm.weight"), e))
         goto fail;
     body = full ? attention_new(b, prefix, &q->attention, e) : linear_layer(b, q, layer, e);
     if (!body || !build_branch(b, L, norm, MAT_NONE, 1, body, e))
         goto fail;
     norm = MAT_NONE;
     if (!build_offset(b, &norm, 1, b->m->info.D,
-                      fla_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
+                      build_name(name, sizeof name, layer, "post_attention_layernorm.weight"), e))
         goto fail;
     body = ffn(b, q, L, layer, e);
     if (body && build_branch(b, L, norm, MAT_NONE, 1, body, e))

@@ -13,16 +13,16 @@
 static bool project(fla_gated *d, builder *b, const char *prefix, const head_shape *s, err *e) {
     char name[300];
     int64_t D = b->m->info.D, H = s->H, nk = (int64_t)s->Hk * s->K, nv = H * s->V;
-    fla_name(name, sizeof name, prefix, "in_proj_qkv.weight");
+    build_name(name, sizeof name, prefix, "in_proj_qkv.weight");
     return build_rows(b, &d->h.q, 0, nk, 2 * nk + nv, D, name, e) &&
            build_rows(b, &d->h.k, nk, nk, 2 * nk + nv, D, name, e) &&
            build_rows(b, &d->h.v, 2 * nk, nv, 2 * nk + nv, D, name, e) &&
-           build_weight(b, &d->h.g, nv, D, fla_name(name, sizeof name, prefix, "in_proj_z.weight"),
-                        e) &&
-           build_weight(b, &d->h.b, H, D, fla_name(name, sizeof name, prefix, "in_proj_b.weight"),
+           build_weight(b, &d->h.g, nv, D,
+                        build_name(name, sizeof name, prefix, "in_proj_z.weight"), e) &&
+           build_weight(b, &d->h.b, H, D, build_name(name, sizeof name, prefix, "in_proj_b.weight"),
                         e) &&
            build_weight(b, &d->decay.a, H, D,
-                        fla_name(name, sizeof name, prefix, "in_proj_a.weight"), e);
+                        build_name(name, sizeof name, prefix, "in_proj_a.weight"), e);
 }
 
 static bool qwen3_5_sizes(const config *cfg, model_info *i, err *e) {
@@ -36,14 +36,12 @@ static bool qwen3_5_sizes(const config *cfg, model_info *i, err *e) {
 
 // bos and eos of the container count, and the text model's where it has none.
 static bool end_tokens(const config *text, model_info *i, err *e) {
-    int64_t bos = -1, eos = -1;
-    if (!config_int_or(text, "bos_token_id", -1, INT32_MAX, -1, &bos, e))
+    int32_t bos = -1, eos = -1;
+    if (!family_token(text, "bos_token_id", &bos, e) ||
+        !family_token(text, "eos_token_id", &eos, e))
         return false;
-    if (!json_is_array(config_json(text, "eos_token_id")) &&
-        !config_int_or(text, "eos_token_id", -1, INT32_MAX, -1, &eos, e))
-        return false;
-    i->bos = i->bos < 0 ? (int32_t)bos : i->bos;
-    i->eos = i->eos < 0 ? (int32_t)eos : i->eos;
+    i->bos = i->bos < 0 ? bos : i->bos;
+    i->eos = i->eos < 0 ? eos : i->eos;
     return true;
 }
 

@@ -10,13 +10,13 @@
 static bool project(fla_gated *d, builder *b, const char *prefix, const head_shape *s, err *e) {
     char name[300];
     int64_t D = b->m->info.D, K = s->K, r = s->H / s->Hk, rV = r * s->V, all = 2 * (K + rV);
-    fla_name(name, sizeof name, prefix, "in_proj_qkvz.weight");
+    build_name(name, sizeof name, prefix, "in_proj_qkvz.weight");
     if (!build_blocks(b, &d->h.q, s->Hk, 0, K, all, D, name, e) ||
         !build_blocks(b, &d->h.k, s->Hk, K, K, all, D, name, e) ||
         !build_blocks(b, &d->h.v, s->Hk, 2 * K, rV, all, D, name, e) ||
         !build_blocks(b, &d->h.g, s->Hk, 2 * K + rV, rV, all, D, name, e))
         return false;
-    fla_name(name, sizeof name, prefix, "in_proj_ba.weight");
+    build_name(name, sizeof name, prefix, "in_proj_ba.weight");
     return build_blocks(b, &d->h.b, s->Hk, 0, r, 2 * r, D, name, e) &&
            build_blocks(b, &d->decay.a, s->Hk, r, r, 2 * r, D, name, e);
 }

@@ -41,7 +41,7 @@ static void retnet_run(module *base, fwd *f, mat x, mat y) {
     s.q = q;
     s.k = fla_group_repeat(&d->g, base, f, k, s.s.K);
     s.v = fla_group_repeat(&d->g, base, f, v, s.s.V);
-    s.decay = fwd_tmp(f, x.rows, s.s.H);
+    s.decay = fwd_tmp_exact(f, x.rows, s.s.H);
     if (mat_none(s.decay))
         return;
     op->broadcast(f->be, d->decay, s.decay);
@@ -68,7 +68,7 @@ static module *retnet_new(builder *b, const char *prefix, err *e) {
     char gate[300];
     int kv = 0;
     activation feature = ACT_NONE, act = ACT_SILU;
-    fla_name(gate, sizeof gate, prefix, "g_proj.weight");
+    build_name(gate, sizeof gate, prefix, "g_proj.weight");
     opt.conv = build_has(b, "%s.q_conv1d.weight", prefix);
     if (!fla_group_sizes(b, 8, 1, 2, &s, &kv, e) ||
         !config_int_or(b->cfg, "conv_size", 1, 64, 4, &opt.width, e) ||

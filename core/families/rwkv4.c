@@ -88,7 +88,7 @@ static bool bind_row(builder *b, mat *out, int64_t n, double (*f)(double), const
                      const char *name, err *e) {
     char full[300];
     double *v = NULL;
-    snprintf(full, sizeof full, "%s.%s", prefix, name);
+    build_name(full, sizeof full, prefix, name);
     if (!build_numbers(b, &v, 1, n, full, e))
         return false;
     if (!v)
@@ -189,7 +189,7 @@ static bool rwkv4_build(builder *b, err *e) {
     char prefix[256];
     model *m = b->m;
     int64_t C = 0, width = 0;
-    if (!config_real_or(b->cfg, "layer_norm_epsilon", 1e-5, &m->info.norm_eps, e) ||
+    if (!build_eps(b, "layer_norm_epsilon", 1e-5, e) ||
         !config_int_or(b->cfg, "attention_hidden_size", 1, 1 << 24, m->info.D, &C, e) ||
         !config_int_or(b->cfg, "intermediate_size", 1, 1 << 26, 4 * m->info.D, &width, e) ||
         !build_weight(b, &m->embed, m->info.n_vocab, m->info.D, "rwkv.embeddings.weight", e) ||

@@ -66,13 +66,19 @@ static void rwkv7_free(module *base, backend *be) {
     free(d);
 }
 
-// up act(down x) + bias
-static mat low_rank_run(fwd *f, const low_rank *l, mat x, activation act) {
+typedef mat (*linear)(fwd *f, mat x, mat w, mat bias);
+
+// up act(down x) + bias, the last product by `up`
+static mat low_rank_by(linear up, fwd *f, const low_rank *l, mat x, activation act) {
     mat low = fwd_linear(f, x, l->down, MAT_NONE);
     if (mat_none(low))
         return low;
     f->be->op->activate(f->be, low, act, 1);
-    return fwd_linear(f, low, l->up, l->bias);
+    return up(f, low, l->up, l->bias);
+}
+
+static mat low_rank_run(fwd *f, const low_rank *l, mat x, activation act) {
+    return low_rank_by(fwd_linear, f, l, x, act);
 }
 
 // v <- v + (v_first - v) sigmoid(share)
@@ -138,7 +144,7 @@ static void rwkv7_run(module *base, fwd *f, mat x, mat y) {
     }
     s.q = fwd_linear(f, in[MIX_R], d->r, MAT_NONE);
     s.v = fwd_linear(f, in[MIX_V], d->v, MAT_NONE);
-    s.decay = low_rank_run(f, &d->w, in[MIX_W], ACT_TANH);
+    s.decay = low_rank_by(fwd_linear_exact, f, &d->w, in[MIX_W], ACT_TANH);
     mat k = fwd_linear(f, in[MIX_K], d->k, MAT_NONE);
     mat a = low_rank_run(f, &d->a, in[MIX_A], ACT_NONE);
     mat g = low_rank_run(f, &d->g, in[MIX_G], ACT_SIGMOID);
@@ -183,13 +189,13 @@ static bool bind_mixes(rwkv7 *d, builder *b, const char *prefix, err *e) {
     static const char *const names[MIXES] = {"x_r", "x_w", "x_k", "x_v", "x_a", "x_g"};
     char old[300], name[300];
     int64_t D = b->m->info.D;
-    fla_name(old, sizeof old, prefix, "x_x");
+    build_name(old, sizeof old, prefix, "x_x");
     bool joined = build_has(b, "%s", old) && !build_has(b, "%s.x_r", prefix);
     if (joined &&
         !build_note(b, e, "older names: x_x holds the token-shift weights r, w, k, v, a, g"))
         return false;
     for (int i = 0; i < MIXES; i++) {
-        fla_name(name, sizeof name, prefix, names[i]);
+        build_name(name, sizeof name, prefix, names[i]);
         if (joined ? !build_rows(b, &d->mu[i], i, 1, MIXES, D, old, e)
                    : !build_weight(b, &d->mu[i], 1, D, name, e))
             return false;
@@ -286,11 +292,11 @@ static bool rwkv7_bind(rwkv7 *d, builder *b, const char *prefix, err *e) {
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[300];
         if (!build_weight(b, part[i].w, part[i].rows, part[i].cols,
-                          fla_name(name, sizeof name, prefix, part[i].name), e))
+                          build_name(name, sizeof name, prefix, part[i].name), e))
             return false;
     }
     char name[300];
-    if (!build_weight(b, &d->r_k, s.H, s.K, fla_name(name, sizeof name, prefix, "r_k"), e))
+    if (!build_weight(b, &d->r_k, s.H, s.K, build_name(name, sizeof name, prefix, "r_k"), e))
         return false;
     if (b->be)
         d->r_k = mat_reshape(d->r_k, 1, nk);

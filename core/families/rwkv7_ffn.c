@@ -42,9 +42,9 @@ module *rwkv7_ffn_new(builder *b, const char *prefix, err *e) {
     char mu[300], key[300], value[300];
     int64_t D = b->m->info.D, width = 0, cols = 0, said = 0;
     activation act = ACT_RELU2;
-    fla_name(mu, sizeof mu, prefix, "x_k");
-    fla_name(key, sizeof key, prefix, "key.weight");
-    fla_name(value, sizeof value, prefix, "value.weight");
+    build_name(mu, sizeof mu, prefix, "x_k");
+    build_name(key, sizeof key, prefix, "key.weight");
+    build_name(value, sizeof value, prefix, "value.weight");
     build_shape(b, key, &width, &cols);
     if (!config_int_or(b->cfg, "intermediate_size", 1, 1 << 24, width ? width : 1, &said, e) ||
         !fla_activation(b, "hidden_act", "sqrelu", &act, e))

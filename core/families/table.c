@@ -71,3 +71,19 @@ bool family_sizes(const config *cfg, model_info *i, err *e) {
     i->n_layers = (int)L;
     return true;
 }
+
+bool family_token(const config *cfg, const char *key, int32_t *out, err *e) {
+    int64_t v = -1;
+    const json_t *list = config_json(cfg, key), *first = json_array_get(list, 0);
+    if (!json_is_array(list)) {
+        if (!config_int_or(cfg, key, -1, INT32_MAX, -1, &v, e))
+            return false;
+    } else if (first) {
+        v = json_is_integer(first) ? json_integer_value(first) : -2;
+        if (v < -1 || v > INT32_MAX)
+            return err_set(e, ERR_INPUT, "%s: %s lists something that is no token id",
+                           config_path(cfg), key);
+    }
+    *out = (int32_t)v;
+    return true;
+}

@@ -170,7 +170,7 @@ static bool bind(attention *a, builder *b, const char *prefix, err *e) {
         return false;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[300];
-        snprintf(name, sizeof name, "%s.%s", prefix, part[i].name);
+        build_name(name, sizeof name, prefix, part[i].name);
         bool (*read)(builder *, mat *, int64_t, int64_t, const char *, err *) =
             part[i].offset ? build_offset : build_weight;
         if (part[i].wanted && !read(b, part[i].w, part[i].rows, part[i].cols, name, e))

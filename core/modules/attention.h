@@ -12,7 +12,7 @@ typedef struct attention_spec {
     bool qkv_bias, qk_norm;
     double norm_eps;
     // Hybrids of other houses; 0 stands for what FLA does.
-    int64_t turned;  // rotated numbers of a head, from its front; 0 = all
+    int64_t turned;  // rotated numbers of a head, from its front, even; 0 = all
     double scale;    // of q . k; 0 = head_dim^-1/2
     double in_scale; // of the input; 0 = 1
     bool o_bias;

@@ -4,7 +4,6 @@
 #include "core/mem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,13 +79,15 @@ static void mamba2_run(module *base, fwd *f, mat u, mat y) {
     mat all = project(m, f, u);
     if (mat_none(all))
         return;
-    mat z = mat_cols(all, 0, c.X), dt = mat_cols(all, 2 * c.X + 2 * c.GN, c.H);
+    mat z = mat_cols(all, 0, c.X);
     mat xbc = fwd_conv(f, base, m->tail, mat_cols(all, c.X, c.X + 2 * c.GN), m->conv, m->conv_bias,
                        ACT_SILU);
-    mat v = fwd_tmp(f, u.rows, c.X), decay = fwd_tmp(f, u.rows, c.H), Dx = fwd_tmp(f, u.rows, c.X);
-    if (mat_none(xbc) || mat_none(v) || mat_none(decay) || mat_none(Dx))
+    mat v = fwd_tmp(f, u.rows, c.X), Dx = fwd_tmp(f, u.rows, c.X);
+    mat dt = fwd_tmp_exact(f, u.rows, c.H), decay = fwd_tmp_exact(f, u.rows, c.H);
+    if (mat_none(xbc) || mat_none(v) || mat_none(Dx) || mat_none(dt) || mat_none(decay))
         return;
     mat x = mat_cols(xbc, 0, c.X);
+    op->copy(f->be, mat_cols(all, 2 * c.X + 2 * c.GN, c.H), dt);
     op->time_step(f->be, dt, m->dt_bias, m->s.dt_lo, m->s.dt_hi);
     op->scale_heads(f->be, x, dt, 1, V, v);
     op->scale_heads(f->be, dt, m->rate, -1, 1, decay);
@@ -105,11 +106,6 @@ static void mamba2_run(module *base, fwd *f, mat u, mat y) {
 }
 
 // Binding ------------------------------------------------------------------------------------
-
-static const char *below(char *buf, size_t size, const char *prefix, const char *name) {
-    snprintf(buf, size, "%s.%s", prefix, name);
-    return buf;
-}
 
 static bool bind_rate(mamba2 *m, builder *b, const char *name, err *e) {
     double *a = NULL;
@@ -145,11 +141,11 @@ static bool bind(mamba2 *m, builder *b, const char *prefix, err *e) {
     char name[300];
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         if (part[i].wanted && !build_weight(b, part[i].w, part[i].rows, part[i].cols,
-                                            below(name, sizeof name, prefix, part[i].name), e))
+                                            build_name(name, sizeof name, prefix, part[i].name), e))
             return false;
     if (!mat_none(m->norm))
         m->norm = mat_reshape(m->norm, s->groups, c.X / s->groups);
-    return bind_rate(m, b, below(name, sizeof name, prefix, "A_log"), e);
+    return bind_rate(m, b, build_name(name, sizeof name, prefix, "A_log"), e);
 }
 
 // Sizes ---------------------------------------------------------------------------------------
@@ -157,7 +153,7 @@ static bool bind(mamba2 *m, builder *b, const char *prefix, err *e) {
 // Side `which` of a tensor, -1: the last; 0 when it is not there.
 static int64_t side(const builder *b, const char *prefix, const char *name, int which) {
     char full[300];
-    const tensor *t = ckpt_get(b->ck, below(full, sizeof full, prefix, name));
+    const tensor *t = ckpt_get(b->ck, build_name(full, sizeof full, prefix, name));
     if (t && which < 0)
         which = t->rank - 1;
     return t && which >= 0 && which < t->rank ? t->dims[which] : 0;
@@ -206,7 +202,7 @@ static bool size_of(const config *cfg, const char *key, int64_t *out, err *e) {
 static bool flag_of(builder *b, const config *cfg, const char *key, const char *prefix,
                     const char *tensor_name, bool *out, err *e) {
     char name[300];
-    below(name, sizeof name, prefix, tensor_name);
+    build_name(name, sizeof name, prefix, tensor_name);
     if (!key) {
         *out = build_has(b, "%s", name);
         return true;

@@ -82,8 +82,8 @@ module *mlp_new(builder *b, const char *prefix, int64_t intermediate, activation
     if (width == 0)
         width = intermediate;
     if (intermediate > 0 && width != intermediate) {
-        err_set(e, ERR_INPUT, "%s has %lld columns, but the config says intermediate_size %lld",
-                down, (long long)width, (long long)intermediate);
+        err_set(e, ERR_INPUT, "%s: %s has %lld columns, but the config says intermediate_size %lld",
+                config_path(b->cfg), down, (long long)width, (long long)intermediate);
         return NULL;
     }
     build_shape(b, gate, &rows, &cols);

@@ -3,7 +3,6 @@
 #include "core/forward.h"
 #include "core/mem.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct moe {
@@ -140,25 +139,20 @@ static void moe_run(module *base, fwd *f, mat x, mat y) {
     plan_free(&p);
 }
 
-static const char *below(char *buf, size_t size, const char *prefix, const char *name) {
-    snprintf(buf, size, "%s.%s", prefix, name);
-    return buf;
-}
-
 static bool bind_experts(moe *m, builder *b, const char *prefix, const moe_spec *s, err *e) {
     char name[300], list[300];
     int64_t D = b->m->info.D, E = s->router.experts, width = s->width;
     if (s->gate_up && build_has(b, "%s.%s", prefix, s->gate_up)) {
-        below(name, sizeof name, prefix, s->gate_up);
+        build_name(name, sizeof name, prefix, s->gate_up);
         return build_slab(b, &m->gate, E, 0, width, 2 * width, D, name, e) &&
                build_slab(b, &m->up, E, width, width, 2 * width, D, name, e) &&
                build_slab(b, &m->down, E, 0, D, D, width,
-                          below(name, sizeof name, prefix, s->down_all), e);
+                          build_name(name, sizeof name, prefix, s->down_all), e);
     }
     if (!s->list) // only the fused layout exists: name what is missing
         return build_slab(b, &m->gate, E, 0, width, 2 * width, D,
-                          below(name, sizeof name, prefix, s->gate_up), e);
-    below(list, sizeof list, prefix, s->list);
+                          build_name(name, sizeof name, prefix, s->gate_up), e);
+    build_name(list, sizeof list, prefix, s->list);
     return (!s->gate || build_stack(b, &m->gate, (int)E, width, D, list, s->gate, e)) &&
            build_stack(b, &m->up, (int)E, width, D, list, s->up, e) &&
            build_stack(b, &m->down, (int)E, D, width, list, s->down, e);
@@ -191,12 +185,13 @@ module *moe_new(builder *b, const char *prefix, const moe_spec *s, err *e) {
     m->shared = s->shared;
     if (!check_router(&m->r, b, e) ||
         !build_weight(b, &m->router, m->r.experts, b->m->info.D,
-                      below(name, sizeof name, prefix, s->router_name), e) ||
+                      build_name(name, sizeof name, prefix, s->router_name), e) ||
         (s->bias_name && !build_numbers(b, &m->bias, 1, m->r.experts,
-                                        below(name, sizeof name, prefix, s->bias_name), e)) ||
+                                        build_name(name, sizeof name, prefix, s->bias_name), e)) ||
         !bind_experts(m, b, prefix, s, e) ||
-        (s->shared_gate && !build_weight(b, &m->shared_gate, 1, b->m->info.D,
-                                         below(name, sizeof name, prefix, s->shared_gate), e))) {
+        (s->shared_gate &&
+         !build_weight(b, &m->shared_gate, 1, b->m->info.D,
+                       build_name(name, sizeof name, prefix, s->shared_gate), e))) {
         moe_free(&m->base, b->be);
         return NULL;
     }

@@ -26,8 +26,8 @@ typedef struct router {
 } router;
 
 // Names are relative to the prefix. All experts in two 3-D tensors (gate_up [E, 2I, D]: gate rows,
-// then up rows; down_all [E, D, I]) when the file has `gate_up` (or `down_all`, without a gate);
-// else one tensor per expert: LIST.e.GATE, LIST.e.UP, LIST.e.DOWN.
+// then up rows; down_all [E, D, I]) when the file has `gate_up` or the family knows no list; else one
+// tensor per expert: LIST.e.GATE, LIST.e.UP, LIST.e.DOWN.
 typedef struct moe_spec {
     router router;
     int64_t width; // I

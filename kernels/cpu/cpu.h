@@ -6,7 +6,8 @@
 
 // p: PRECISION_F32 or PRECISION_F64. threads: OpenMP threads for this process, 0 = all cores.
 // OpenBLAS is told to use one thread: loops here are cut over threads themselves, which keeps sums
-// independent of the number of threads. Close with backend_close.
+// independent of the number of threads. Close with backend_close. NULL: ERR_UNSUPPORTED for another
+// precision, ERR_NOMEM when memory or address space does not suffice.
 backend *cpu_open(precision p, int threads, err *e);
 
 // The precision-independent entries of the table (kernels/spectrum.h).

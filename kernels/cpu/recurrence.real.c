@@ -235,7 +235,7 @@ void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
         step_run(be, s, state, o);
 }
 
-void FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S) {
+bool FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, void *S) {
     enum { ON_STACK = 640 };
     quad local[ON_STACK];
     size_t need = tile_rows(s->s.K);
@@ -244,4 +244,5 @@ void FN(recurrence_advance)(const steps *s, int h, int64_t first, int64_t last, 
         run_tile(s, h, first, last, S, v0, rows, MAT_NONE);
     if (rows != local)
         free(rows);
+    return rows != NULL;
 }

@@ -15,19 +15,24 @@ enum { BATCH_BYTES = 4 << 20 }; // states held at a time: few enough that their 
 #define SVALS(...) svals_f64(SVALS_EXACT, __VA_ARGS__)
 #endif
 
-// Moves every head from micro-step *done to at[n-1], leaving copies at each at[i].
-static void replay(const steps *s, const int *heads, int n_heads, int64_t done, const int64_t *at,
+// Moves every head from micro-step `done` to at[n-1], leaving copies at each at[i]. False: no memory.
+static bool replay(const steps *s, const int *heads, int n_heads, int64_t done, const int64_t *at,
                    int64_t n, real *now, real *batch) {
     int64_t size = (int64_t)s->s.K * s->s.V;
+    bool failed = false;
 #pragma omp parallel for schedule(dynamic) if (n_heads > 1)
     for (int i = 0; i < n_heads; i++) {
         int64_t from = done;
         for (int64_t j = 0; j < n; j++) {
-            FN(recurrence_advance)(s, heads[i], from, at[j], now + i * size);
+            if (!FN(recurrence_advance)(s, heads[i], from, at[j], now + i * size)) {
+#pragma omp atomic write
+                failed = true;
+            }
             from = at[j];
             memcpy(batch + (i * n + j) * size, now + i * size, (size_t)size * sizeof *now);
         }
     }
+    return !failed;
 }
 
 bool FN(states_svals)(backend *be, const steps *s, mat state, const int *heads, int n_heads,
@@ -51,7 +56,10 @@ bool FN(states_svals)(backend *be, const steps *s, mat state, const int *heads, 
     int64_t done_steps = 0;
     for (int64_t j = 0; j < n; j += most) {
         int64_t m = n - j < most ? n - j : most;
-        replay(s, heads, n_heads, done_steps, at + j, m, now, batch);
+        if (!replay(s, heads, n_heads, done_steps, at + j, m, now, batch)) {
+            err_set(e, ERR_NOMEM, "out of memory: a state tile");
+            goto done;
+        }
         done_steps = at[j + m - 1];
         if (!SVALS(batch, n_heads * m, K, V, values, norms, e))
             goto done;
