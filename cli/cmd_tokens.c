@@ -286,6 +286,7 @@ const command command_tokens = {
         "all texts of a document one behind the other) and their starts to tokens.json.",
     .example = "deltop tokens runs/deltanet book.txt --out ids\n"
                "deltop tokens runs/deltanet book.txt | deltop tokens runs/deltanet --decode -",
+    .files = "tokens.json, and ids.npy (text.txt with --decode)",
     .min_models = 1,
     .max_models = 1,
     .min_documents = 1,

@@ -35,7 +35,7 @@ static const option_spec shared[N_SHARED] = {
     {"train-length", OPT_INT, offsetof(options, train_length), .lo = 1, .hi = MOST_TOKENS,
      .help = "training length of the model in tokens (default from its config)"},
     {"out", OPT_TEXT, offsetof(options, out), .value = "DIR",
-     .help = "write PNG, CSV, JSON and NPY files to this folder; it is created when absent"},
+     .help = "write files to this folder; it is created when absent"},
     {"json", OPT_FLAG, offsetof(options, json),
      .help = "print one JSON value on standard output and nothing else"},
     {"quiet", OPT_FLAG, offsetof(options, quiet), .help = "no progress and no notes"},

@@ -136,6 +136,10 @@ static void every_usage_mistake_is_one_line_and_code_2(void **state) {
     SAYS(2, ARGS("1 model, got 2"), "tokens", model, model, small_path);
     SAYS(2, ARGS("tokns", "did you mean"), "help", "tokns");
     SAYS(2, ARGS("--version stands alone"), "--version", "x");
+    SAYS(2, ARGS("--windows", "at most 1024"), "spectrum", model, small_path, "--windows",
+         "1-16777216");
+    SAYS(2, ARGS("--ends", "at most 65536"), "spectrum", model, small_path, "--ends",
+         "0-1073741823");
     SAYS(2, ARGS("--decode", "--add-bos"), "tokens", model, small_path, "--decode", "--add-bos");
 }
 
@@ -150,6 +154,8 @@ static void what_is_not_there_is_named_with_code_1(void **state) {
     SAYS(1, ARGS("model hub"), "tokens", "fla-hub/delta_net-1.3B", small_path);
     SAYS(1, ARGS("tokenizer"), "tokens", model, book); // this folder has none
     SAYS(1, ARGS("cannot create folder", "is a file"), "tokens", model, small_path, "--out", book);
+    SAYS(1, ARGS("--reference", "/nowhere: no such folder"), "parity", model, "--reference",
+         "/nowhere");
 }
 
 static void help_exists_for_every_command_with_an_example(void **state) {
@@ -166,6 +172,10 @@ static void help_exists_for_every_command_with_an_example(void **state) {
         snprintf(word, sizeof word, "Example:\n  deltop %s ", commands[i]->name);
         if (!strstr(r.out, word) || !strstr(r.out, "Usage:") || !strstr(r.out, "--help"))
             fail_msg("help of %s lacks something:\n%s", commands[i]->name, r.out);
+        // What --out writes differs from command to command.
+        snprintf(word, sizeof word, "write %s.", commands[i]->name);
+        if (!strstr(r.out, word))
+            fail_msg("help of %s does not name the files of --out:\n%s", commands[i]->name, r.out);
         run_free(&r);
         run_free(&s);
     }
