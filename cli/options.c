@@ -37,7 +37,7 @@ static const option_spec shared[N_SHARED] = {
     {"out", OPT_TEXT, offsetof(options, out), .value = "DIR",
      .help = "write files to this folder; it is created when absent"},
     {"json", OPT_FLAG, offsetof(options, json),
-     .help = "print one JSON value on standard output and nothing else"},
+     .help = "print one JSON value on standard output and nothing else (keys: docs/json.md)"},
     {"quiet", OPT_FLAG, offsetof(options, quiet), .help = "no progress and no notes"},
     {"threads", OPT_INT, offsetof(options, threads), .lo = 1, .hi = 1024,
      .help = "threads on the CPU (default all cores)"},
