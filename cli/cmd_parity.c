@@ -3,12 +3,14 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/session.h"
 #include "core/file.h"
 #include "core/text.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct parity_options {
     const char *reference; // NULL: the model's own folder
@@ -80,8 +82,12 @@ static int run(const options *o, err *e) {
         }
         char *beside = file_is_folder(folder) ? NULL : file_folder(folder, e);
         parity p;
-        ok = session_model(&s, i, e) &&
-             parity_run(s.m, beside ? beside : folder, session_block(&s), &p, e);
+        progress bar;
+        progress_begin(&bar, "parity", 1, STDERR_FILENO);
+        progress_phase(&bar, "tokens");
+        ok = session_model(&s, i, e) && parity_run(s.m, beside ? beside : folder, session_block(&s),
+                                                   progress_tick, &bar, &p, e);
+        progress_end(&bar);
         free(beside);
         if (!ok) {
             if (e->code == ERR_NUMERIC)
