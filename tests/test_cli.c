@@ -158,6 +158,19 @@ static void what_is_not_there_is_named_with_code_1(void **state) {
          "/nowhere");
 }
 
+// Read until its end it would take all memory.
+static void a_device_without_an_end_is_no_list_of_ids(void **state) {
+    (void)state;
+    char line[512], said[512] = "";
+    snprintf(line, sizeof line, "timeout 20 %s tokens %s --decode - 2>&1 </dev/zero",
+             run_program_path(), speaker);
+    FILE *p = popen(line, "r");
+    assert_non_null(p);
+    assert_true(fread(said, 1, sizeof said - 1, p) > 0);
+    assert_int_equal(WEXITSTATUS(pclose(p)), 1);
+    assert_string_equal(said, "deltop: standard input: is a device, need a file or a pipe\n");
+}
+
 static void help_exists_for_every_command_with_an_example(void **state) {
     (void)state;
     for (size_t i = 0; i < n_commands; i++) {
@@ -458,6 +471,7 @@ int main(void) {
         cmocka_unit_test(every_usage_mistake_is_one_line_and_code_2),
         cmocka_unit_test(a_command_line_without_a_command_names_one),
         cmocka_unit_test(what_is_not_there_is_named_with_code_1),
+        cmocka_unit_test(a_device_without_an_end_is_no_list_of_ids),
         cmocka_unit_test(help_exists_for_every_command_with_an_example),
         cmocka_unit_test(the_overview_lists_every_command),
         cmocka_unit_test(the_version_names_the_libraries),
