@@ -57,9 +57,9 @@ static bool choose_layers(erank_result *r, const head_shape *const *mixer, int n
         *H = s->H > *H ? s->H : *H;
     }
     if (r->n_layers == 0)
-        return err_set(e, ERR_INPUT,
-                       "no layer that was asked for has a matrix as its recurrent state: effective "
-                       "rank does not apply");
+        return err_set(e, o->layers ? ERR_USAGE : ERR_UNSUPPORTED,
+                       "%s a matrix as its recurrent state: effective rank does not apply",
+                       o->layers ? "none of the chosen layers has" : "no layer of this model has");
     return true;
 }
 

@@ -375,9 +375,10 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
             return false;
     }
     if (r->n_layers == 0)
-        return err_set(
-            e, ERR_USAGE, "%s a matrix as its recurrent state: spectra of transitions do not apply",
-            o->n_layers ? "none of the chosen layers has" : "no layer of this model has");
+        return err_set(e, o->n_layers ? ERR_USAGE : ERR_UNSUPPORTED,
+                       "%s a matrix as its recurrent state: spectra of transitions do not apply",
+                       o->n_layers ? "none of the chosen layers has"
+                                   : "no layer of this model has");
     return true;
 }
 

@@ -68,7 +68,7 @@ bool session_each(session *s, session_work work, void *ctx, err *e) {
             return false;
         for (size_t k = 0; k < s->o->n_documents; k++)
             if (!work(ctx, i, k, e))
-                return e->code == ERR_NUMERIC || e->code == ERR_USAGE
+                return e->code == ERR_NUMERIC || e->code == ERR_USAGE || e->code == ERR_UNSUPPORTED
                            ? err_prefix(e, "%s", text_show(s->o->model[i]))
                            : false;
     }

@@ -248,8 +248,13 @@ static void what_leaves_nothing_to_look_at_is_an_error(void **unused) {
     o.layers = (const int[]){0};
     o.n_layers = 1;
     assert_false(erank_open(&r, shapes, 3, x.be, 1, 63, &o, &e));
-    files_assert_error_holds(&e, ERR_INPUT,
-                             "no layer that was asked for has a matrix as its recurrent state");
+    files_assert_error_holds(&e, ERR_USAGE,
+                             "none of the chosen layers has a matrix as its recurrent state");
+    err_clear(&e);
+    o.layers = NULL;
+    o.n_layers = 0;
+    assert_false(erank_open(&r, (const head_shape *[]){NULL}, 1, x.be, 1, 63, &o, &e));
+    files_assert_error_holds(&e, ERR_UNSUPPORTED, "no layer of this model has a matrix as its");
     err_clear(&e);
     o = plain;
     o.micro = true;

@@ -46,6 +46,24 @@ TEST(attention_layers_of_a_hybrid_are_left_out) {
     golden_close(&g);
 }
 
+// RWKV-4 keeps a vector: not a mistake of the command line, and both commands say so alike.
+TEST(a_model_without_a_matrix_as_state_is_refused_by_name_with_code_1) {
+    const char *folder = files_shared("golden/hf-rwkv4");
+    if (!folder)
+        skip();
+    char model[1024], ids[1100];
+    snprintf(model, sizeof model, "%s", folder);
+    snprintf(ids, sizeof ids, "%s/input_ids.npy", model);
+    const char *commands[] = {"erank", "spectrum"};
+    for (int i = 0; i < 2; i++) {
+        run r = {.argv = (const char *const[]){commands[i], model, ids, NULL}};
+        assert_true(run_program(&r));
+        assert_int_equal(r.code, 1);
+        assert_non_null(strstr(r.err, "hf-rwkv4: no layer of this model has a matrix as its"));
+        run_free(&r);
+    }
+}
+
 TEST(more_eigenvalues_than_memory_holds_are_refused_before_anything_is_allocated) {
     golden g = golden_open("deltaproduct2", 1);
     static int64_t many[65536];
@@ -297,6 +315,7 @@ TEST(the_command_writes_eigenvalues_that_match_its_json) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_layers_of_a_hybrid_are_left_out),
+        cmocka_unit_test(a_model_without_a_matrix_as_state_is_refused_by_name_with_code_1),
         cmocka_unit_test(
             more_eigenvalues_than_memory_holds_are_refused_before_anything_is_allocated),
         cmocka_unit_test(chosen_heads_equal_those_of_a_full_run),
