@@ -33,7 +33,8 @@ static bool choose_layers(erank_result *r, const head_shape *const *mixer, int n
         return false;
     for (int i = 0; i < o->n_layers && o->layers; i++)
         if (o->layers[i] < 0 || o->layers[i] >= n)
-            return err_set(e, ERR_INPUT, "there is no layer %d (0 to %d)", o->layers[i], n - 1);
+            return err_set(e, ERR_INPUT, "option --layers: there is no layer %d (0 to %d)",
+                           o->layers[i], n - 1);
     for (int L = 0; L < n; L++) {
         if (!listed(o->layers, o->n_layers, L))
             continue;
@@ -56,9 +57,9 @@ static bool choose_layers(erank_result *r, const head_shape *const *mixer, int n
         *H = s->H > *H ? s->H : *H;
     }
     if (r->n_layers == 0)
-        return err_set(e, ERR_INPUT,
-                       "no layer that was asked for has a matrix as its recurrent state: effective "
-                       "rank does not apply");
+        return err_set(e, o->layers ? ERR_USAGE : ERR_UNSUPPORTED,
+                       "%s a matrix as its recurrent state: effective rank does not apply",
+                       o->layers ? "none of the chosen layers has" : "no layer of this model has");
     return true;
 }
 
@@ -68,7 +69,8 @@ static bool choose_heads(erank_result *r, int H, const erank_options *o, err *e)
         return false;
     for (int i = 0; i < o->n_heads && o->heads; i++)
         if (o->heads[i] < 0 || o->heads[i] >= H)
-            return err_set(e, ERR_INPUT, "there is no head %d (0 to %d)", o->heads[i], H - 1);
+            return err_set(e, ERR_INPUT, "option --heads: there is no head %d (0 to %d)",
+                           o->heads[i], H - 1);
     for (int h = 0; h < H; h++)
         if (listed(o->heads, o->n_heads, h))
             r->head[r->n_heads++] = h;
@@ -118,8 +120,10 @@ bool erank_open(erank_result *r, const head_shape *const *mixer, int n_mixers, c
     int64_t steps = length * (r->micro ? r->n_h : 1);
     r->positions = steps / r->every;
     if (r->positions < 1 || rows < 1) {
-        err_set(e, ERR_INPUT, "a row of %lld tokens has no position to look at (every %lld %s)",
-                (long long)length, (long long)r->every, r->micro ? "micro-steps" : "tokens");
+        err_set(e, ERR_INPUT,
+                "%s%sa row of %lld token%s has no position to look at with --every %lld (%s)",
+                r->document, r->document[0] ? ": " : "", (long long)length, length == 1 ? "" : "s",
+                (long long)r->every, r->micro ? "micro-steps" : "tokens");
         goto fail;
     }
     if (alloc_results(r, e))

@@ -5,6 +5,7 @@
 #include "core/forward.h"
 #include "core/mem.h"
 #include "core/npy.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -151,7 +152,7 @@ static bool layer_init(layer_facts *l, const head_shape *s, int64_t T, int64_t b
 
 // early: also the states after EARLY tokens, by a pass of their own.
 static bool collect(collector *c, const model *m, const int32_t *ids, int64_t T, int64_t block,
-                    bool early, err *e) {
+                    bool early, progress_fn progress, void *progress_ctx, err *e) {
     *c = (collector){.m = m, .T = T};
     size_t L = (size_t)m->info.n_layers;
     c->loss = mem_alloc((size_t)T, sizeof *c->loss, "losses", e);
@@ -171,7 +172,7 @@ static bool collect(collector *c, const model *m, const int32_t *ids, int64_t T,
     probe p = {c, on_steps, on_hidden, on_loss, on_logits, on_final_state};
     probe first = {.ctx = c, .on_final_state = on_early_state};
     const probe *probes[] = {&p}, *firsts[] = {&first};
-    bool ok = fwd_row(f, ids, T, NULL, probes, 1, NULL, NULL, e) &&
+    bool ok = fwd_row(f, ids, T, NULL, probes, 1, progress, progress_ctx, e) &&
               (!early || T < EARLY || fwd_row(f, ids, EARLY, NULL, firsts, 1, NULL, NULL, e));
     fwd_free(f);
     return ok;
@@ -471,7 +472,8 @@ static bool compare_layer(parity *p, const char *folder, int L, const collector 
     return compare_windows(p, folder, L, s, l->tape, c->m->be, w, f64 ? 2e-14 : 1e-4, tol, e);
 }
 
-bool parity_run(const model *m, const char *folder, int64_t block, parity *out, err *e) {
+bool parity_run(const model *m, const char *folder, int64_t block, progress_fn progress,
+                void *progress_ctx, parity *out, err *e) {
     bool ok = false;
     char path[4096];
     int32_t *ids = NULL;
@@ -481,7 +483,7 @@ bool parity_run(const model *m, const char *folder, int64_t block, parity *out, 
     *out = (parity){0};
     if (!exists(folder, "input_ids.npy", path, sizeof path))
         return err_set(e, ERR_MISSING, "%s: no input_ids.npy, so this is no reference dump",
-                       folder);
+                       text_show(folder));
     if (!read_ints(folder, "input_ids.npy", &ids, &T, e) ||
         !read_ints(folder, "eig_ends.npy", &w.ends, &w.n_ends, e) ||
         !read_ints(folder, "eig_windows.npy", &w.lengths, &w.n_lengths, e))
@@ -495,7 +497,7 @@ bool parity_run(const model *m, const char *folder, int64_t block, parity *out, 
         snprintf(path, sizeof path, "%s/state%d_l%d.npy", folder, EARLY, L);
         early |= access(path, R_OK) == 0;
     }
-    if (!collect(&c, m, ids, T, block, early, e))
+    if (!collect(&c, m, ids, T, block, early, progress, progress_ctx, e))
         goto done;
     out->tokens = T;
     double tol = tolerance_of(m);

@@ -7,6 +7,7 @@
 #define DELTOP_PARITY_H
 
 #include "core/model.h"
+#include "core/progress.h"
 
 typedef struct parity_row {
     char what[32];
@@ -28,8 +29,9 @@ typedef struct parity {
 // Tolerances by the model's precision: float64 1e-9 (float32 log gates of a dump: 1e-6), float32
 // 3e-4, 1e-4 for kinds without a correction along keys; eigenvalues against 1e-15 norm2 cond, the size of the reference's own error, with a factor
 // for the difference of the forward passes (see parity.c). False only when the comparison itself
-// could not be made.
-bool parity_run(const model *m, const char *folder, int64_t block, parity *out, err *e);
+// could not be made. progress counts the dump's tokens; NULL: nobody watches.
+bool parity_run(const model *m, const char *folder, int64_t block, progress_fn progress,
+                void *progress_ctx, parity *out, err *e);
 void parity_free(parity *p);
 
 #endif

@@ -53,9 +53,11 @@ typedef struct pass {
     int *place;  // [layers of the model]: index into the result, -1
     fwd *f;
     int64_t row;
-    // Progress over all rows.
+    // Progress over all rows; the last block, whose windows and exponents take far longer than its
+    // tokens, counts its pieces instead.
     progress_fn progress;
     void *progress_ctx;
+    int64_t piece, pieces; // of the last block; pieces 0: not there yet
 } pass;
 
 // One independent piece of work, safe to run beside any other.
@@ -157,13 +159,24 @@ static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64
     return n;
 }
 
-// Windows of a large model take minutes a block: the user may stop between them.
-static bool go_on(pass *p, int64_t t0) {
-    bool go = true;
-    if (p->progress)
-#pragma omp critical(spectrum_progress)
-        go = p->progress(p->progress_ctx, p->row * p->r->T + t0, p->r->rows * p->r->T);
-    return go;
+// The last block begins: every tape has the same past, so all its pieces can be counted.
+static void begin_pieces(pass *p, int64_t start, int64_t t0, int64_t T) {
+    for (int i = 0; i < p->r->n_layers; i++)
+        p->pieces += plan(p, &p->r->layer[i], start, t0, T, NULL);
+    if (p->o->phase)
+        p->o->phase(p->progress_ctx, "pieces");
+}
+
+// Windows of a large model take minutes a block: the bar moves, and the user may stop, between
+// them. done of n jobs of the layer at `place` in the block of T tokens from t0 on.
+static bool go_on(pass *p, int place, int64_t done, int64_t n, int64_t t0, int64_t T) {
+    if (!p->progress)
+        return true;
+    if (p->pieces)
+        return p->progress(p->progress_ctx, ++p->piece, p->pieces);
+    double part = (place + (double)done / (double)n) / p->r->n_layers;
+    return p->progress(p->progress_ctx, p->row * p->r->T + t0 + (int64_t)((double)T * part),
+                       p->r->rows * p->r->T);
 }
 
 static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
@@ -184,7 +197,10 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
     if (!jobs)
         return false;
     plan(p, l, start, t0, s->T, jobs);
+    if (p->place[layer] == 0 && p->row == p->r->rows - 1 && t0 + s->T == p->r->T)
+        begin_pieces(p, start, t0, s->T);
     bool ok = true;
+    int64_t done = 0;
 #pragma omp parallel for schedule(dynamic) if (be->threads > 1)
     for (int64_t i = 0; i < n; i++) {
         bool go;
@@ -194,9 +210,11 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
         if (go && !run_job(p, l, &jobs[i], tape, t0, s->T, be, &mine)) {
             err_prefix(&mine, "head %d", l->head[jobs[i].head].head);
             go = false;
-        } else if (go && !go_on(p, t0)) {
-            err_set(&mine, ERR_CANCELLED, "stopped at token %lld", (long long)t0);
-            go = false;
+        } else if (go) {
+#pragma omp critical(spectrum_progress)
+            go = go_on(p, p->place[layer], ++done, n, t0, s->T);
+            if (!go)
+                err_set(&mine, ERR_CANCELLED, "stopped at token %lld", (long long)t0);
         }
         if (!go && mine.code != ERR_NONE) {
 #pragma omp critical(spectrum_error)
@@ -211,7 +229,8 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
 
 static bool on_progress(void *ctx, int64_t done, int64_t total) {
     pass *p = ctx;
-    return !p->progress || p->progress(p->progress_ctx, p->row * total + done, p->r->rows * total);
+    return !p->progress || p->pieces ||
+           p->progress(p->progress_ctx, p->row * total + done, p->r->rows * total);
 }
 
 // Setting up ---------------------------------------------------------------------------------------
@@ -261,7 +280,8 @@ static bool init_layer(spectrum_layer *l, int index, const head_shape *s, const 
     *l = (spectrum_layer){.layer = index, .shape = *s};
     for (size_t i = 0; i < o->n_heads; i++)
         if (o->heads[i] >= s->H)
-            return err_set(e, ERR_USAGE, "there is no head %lld in layer %d (0 to %d)",
+            return err_set(e, ERR_USAGE,
+                           "option --heads: there is no head %lld in layer %d (0 to %d)",
                            (long long)o->heads[i], index, s->H - 1);
     l->head = mem_zalloc((size_t)s->H, sizeof *l->head, "heads", e);
     if (!l->head)
@@ -274,6 +294,24 @@ static bool init_layer(spectrum_layer *l, int index, const head_shape *s, const 
                 return false;
         }
     return true;
+}
+
+// Every eigenvalue is kept: refused before anything is allocated, not by the kernel's killer.
+static bool check_size(const model *m, const spectrum_options *o, int64_t rows, int64_t T, err *e) {
+    double places = (double)(o->ends ? o->n_ends : o->samples < T ? o->samples : T) * (double)rows;
+    double each = 0;
+    for (int i = 0; i < m->info.n_layers; i++) {
+        const module *x = model_mixer(m, i);
+        if (x && listed(o->layers, o->n_layers, i))
+            each += (double)x->heads.K * (o->n_heads ? (double)o->n_heads : x->heads.H);
+    }
+    double all = places * o->n_windows * each;
+    if (all <= SPECTRUM_MOST)
+        return true;
+    return err_set(e, ERR_USAGE,
+                   "%d windows (--windows) at %.0f places (--samples, --ends, --rows) are %.0f "
+                   "eigenvalues, at most %.0f are kept; choose fewer, or --layers and --heads",
+                   o->n_windows, places, all, SPECTRUM_MOST);
 }
 
 // Positions of the windows' last tokens: given, or N of them, evenly, the last token among them.
@@ -289,8 +327,10 @@ static bool init_ends(spectrum_result *r, const spectrum_options *o, err *e) {
         r->ends[i] = o->ends ? o->ends[k] : (k + 1) * r->T / per_row - 1;
         r->end_row[i] = i / per_row;
         if (r->ends[i] < 0 || r->ends[i] >= r->T)
-            return err_set(e, ERR_USAGE, "a window cannot end at token %lld of %lld",
-                           (long long)r->ends[i], (long long)r->T);
+            return err_set(
+                e, ERR_USAGE,
+                "option --ends: a window cannot end at token %lld of a row of %lld (0 to %lld)",
+                (long long)r->ends[i], (long long)r->T, (long long)r->T - 1);
     }
     return true;
 }
@@ -300,8 +340,10 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
     size_t L = (size_t)m->info.n_layers;
     for (size_t i = 0; i < o->n_layers; i++)
         if (o->layers[i] >= m->info.n_layers)
-            return err_set(e, ERR_USAGE, "there is no layer %lld (0 to %d)",
+            return err_set(e, ERR_USAGE, "option --layers: there is no layer %lld (0 to %d)",
                            (long long)o->layers[i], m->info.n_layers - 1);
+    if (!check_size(m, o, r->rows, r->T, e))
+        return false;
     r->windows = mem_alloc((size_t)o->n_windows, sizeof *r->windows, "windows", e);
     r->layer = mem_zalloc(L, sizeof *r->layer, "layers", e);
     p->tape = mem_zalloc(L, sizeof *p->tape, "layers", e);
@@ -333,9 +375,10 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
             return false;
     }
     if (r->n_layers == 0)
-        return err_set(
-            e, ERR_USAGE, "%s a matrix as its recurrent state: spectra of transitions do not apply",
-            o->n_layers ? "none of the chosen layers has" : "no layer of this model has");
+        return err_set(e, o->n_layers ? ERR_USAGE : ERR_UNSUPPORTED,
+                       "%s a matrix as its recurrent state: spectra of transitions do not apply",
+                       o->n_layers ? "none of the chosen layers has"
+                                   : "no layer of this model has");
     return true;
 }
 
@@ -369,6 +412,8 @@ bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, i
                              .prec = m->be->prec};
     pass p = {.o = o, .r = out, .progress = progress, .progress_ctx = progress_ctx};
     bool ok = init(out, &p, m, block, o, e) && (p.f = fwd_new(m, block, T, e)) != NULL;
+    if (ok && o->phase)
+        o->phase(progress_ctx, "tokens");
     probe look = {.ctx = &p, .on_steps = on_steps};
     const probe *probes[] = {&look};
     for (p.row = 0; ok && p.row < rows; p.row++)

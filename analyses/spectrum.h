@@ -17,6 +17,8 @@ enum {
     SPECTRUM_BINS = 2000,  // of each token histogram; a multiple of every count it is drawn in
     SPECTRUM_POINTS = 256, // most points of the running ledger
 };
+// Most eigenvalues of windows that a run keeps: 4 GiB as complex128.
+#define SPECTRUM_MOST 268435456.0
 
 typedef struct spectrum_options {
     const int64_t *windows; // ascending, no doubles, >= 1
@@ -29,6 +31,10 @@ typedef struct spectrum_options {
     bool keep_ledger;              // ln |det A_t| of every token
     const int64_t *layers, *heads; // selection, ascending; n = 0: all
     size_t n_layers, n_heads;
+    // Told, with the context of progress, when a stretch of work with a pace of its own begins:
+    // "tokens", then "pieces" (the exponents, windows and tokens of the last block). NULL: nobody
+    // asks.
+    void (*phase)(void *ctx, const char *unit);
 } spectrum_options;
 
 // Eigenvalues of single tokens of one head. Delta kinds: the n_h that are not frozen, of every

@@ -338,16 +338,10 @@ static bool save(job *j, size_t model, size_t document, const erank_result *r, e
     return true;
 }
 
-static void add_source(job *j, size_t document, const rows *rows) {
-    size_t at = strlen(j->source);
-    if (at < sizeof j->source - 1)
-        snprintf(j->source + at, sizeof j->source - at, "%s%s sha256 %s", at ? "; " : "",
-                 output_document(j->out, document), rows->d.sha256);
-}
-
-static bool one(job *j, size_t model, size_t document, err *e) {
+static bool one(void *ctx, size_t model, size_t document, err *e) {
+    job *j = ctx;
     rows rows;
-    if (!session_rows(&j->s, document, 1, &rows, e))
+    if (!check_lists(j, e) || !session_rows(&j->s, document, 1, &rows, e))
         return false;
     erank_stats stats = {0};
     erank_result *r = &j->r[j->n];
@@ -360,7 +354,8 @@ static bool one(job *j, size_t model, size_t document, err *e) {
     if (ok) {
         print(j, r, &stats, &rows);
         if (model == 0)
-            add_source(j, document, &rows);
+            results_add_source(j->source, sizeof j->source, output_document(j->out, document),
+                               rows.d.sha256);
         // Figures look at ranks and norms only; the rest would fill memory over many documents.
         erank_keep_for_figures(r);
     }
@@ -393,17 +388,8 @@ static int run(const options *o, err *e) {
         output_ran_on(j.out, j.s.be);
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r && to_ints(&o->layers, &j.layers, e) && to_ints(&o->heads, &j.heads, e);
-    for (size_t i = 0; ok && i < o->n_models; i++) {
-        ok = session_model(&j.s, i, e) && check_lists(&j, e);
-        for (size_t k = 0; ok && k < o->n_documents; k++)
-            ok = one(&j, i, k, e);
-    }
-    ok = ok && pictures(&j, e);
-    json_t *v = ok ? output_head(j.out) : NULL;
-    if (ok && v) {
-        json_object_set(v, "results", j.results);
-        ok = output_finish(j.out, "erank.json", v, e);
-    }
+    ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
+         results_finish(j.out, "erank.json", j.results, e);
     for (size_t i = 0; i < j.n; i++)
         erank_free(&j.r[i]);
     free(j.r);
@@ -429,6 +415,7 @@ const command command_erank = {
         "and document; erank.json names the layers and heads along their axes.",
     .example = "deltop erank examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out erank-out",
+    .files = "erank.png, erank.csv, erank.json and an .npy array of each quantity",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .min_documents = 1,

@@ -124,11 +124,11 @@ const command command_explain = {
         "then checks itself on random tokens: central differences of the loss against the "
         "update, and the spectra.\n"
         "H is the K x V state of one head, k key, v value, beta write strength, alpha decay. Where "
-        "the "
-        "terminal's locale is not UTF-8, symbols are written out (beta k k').",
+        "the terminal's locale is not UTF-8, symbols are written out (beta k k').",
     .example = "deltop explain gated_deltanet kda\n"
                "deltop explain --table\n"
                "deltop explain --table --markdown > recurrences.md",
+    .files = "explain.json",
     .words = true,
     .takes = TAKES_OUTPUT | TAKES_SEED,
     .own = own,

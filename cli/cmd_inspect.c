@@ -78,9 +78,10 @@ static int run(const options *o, err *e) {
     for (size_t i = 0; ok && i < o->n_models; i++)
         ok = one(o, i, out, results, &wrong, e);
     json_t *v = ok ? output_head(out) : NULL;
-    if (v) {
-        json_object_set_new(v, "strict_pass", json_boolean(!wrong));
-        json_object_set(v, "results", results);
+    if (v && (json_object_set_new(v, "strict_pass", json_boolean(!wrong)) != 0 ||
+              json_object_set(v, "results", results) != 0)) {
+        json_decref(v);
+        v = NULL;
     }
     ok = ok && output_finish(out, "inspect.json", v, e);
     json_decref(results);
@@ -101,6 +102,7 @@ const command command_inspect = {
         "a state. A tokenizer over 1 MiB is only looked at, unless --full or --strict.",
     .example = "deltop inspect examples/small-gated-deltaproduct2 --stats --include '*A_log'\n"
                "deltop inspect runs/last --strict --json",
+    .files = "inspect.json",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .takes = TAKES_PRECISION | TAKES_LENGTH | TAKES_BLOCK | TAKES_OUTPUT,

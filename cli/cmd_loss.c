@@ -155,7 +155,8 @@ static bool read_rows(job *j, loss_result *r, const rows *rows, err *e) {
     return ok;
 }
 
-static bool one(job *j, size_t model, size_t document, err *e) {
+static bool one(void *ctx, size_t model, size_t document, err *e) {
+    job *j = ctx;
     rows rows;
     if (!session_rows(&j->s, document, 2, &rows, e))
         return false;
@@ -168,11 +169,9 @@ static bool one(job *j, size_t model, size_t document, err *e) {
     ok = ok && read_rows(j, r, &rows, e) &&
          loss_summarise(r, (int)j->own->resamples, (uint64_t)j->o->seed, e) &&
          add_json(j, model, document, r, &rows, e);
-    if (ok && model == 0) {
-        size_t used = strlen(j->source);
-        snprintf(j->source + used, sizeof j->source - used, "%s%s sha256 %s", used ? "; " : "",
-                 output_document(j->out, document), rows.d.sha256);
-    }
+    if (ok && model == 0)
+        results_add_source(j->source, sizeof j->source, output_document(j->out, document),
+                           rows.d.sha256);
     if (ok) {
         print(j, r, &rows);
         ok = results_f64(j->out, model, document, "loss.npy", 2, (int64_t[]){r->rows, r->n},
@@ -209,20 +208,8 @@ static int run(const options *o, err *e) {
         output_ran_on(j.out, j.s.be);
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r != NULL;
-    for (size_t i = 0; ok && i < o->n_models; i++) {
-        ok = session_model(&j.s, i, e);
-        for (size_t k = 0; ok && k < o->n_documents; k++)
-            ok = one(&j, i, k, e);
-    }
-    ok = ok && pictures(&j, e);
-    if (ok) {
-        json_t *v = output_head(j.out);
-        if (v && json_object_set(v, "results", j.results) != 0) {
-            json_decref(v);
-            v = NULL;
-        }
-        ok = output_finish(j.out, "loss.json", v, e);
-    }
+    ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
+         results_finish(j.out, "loss.json", j.results, e);
     for (size_t i = 0; i < j.n; i++)
         loss_free(&j.r[i]);
     free(j.r);
@@ -244,6 +231,7 @@ const command command_loss = {
         "each model and document.",
     .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out loss-out",
+    .files = "loss.png, loss.csv, loss.json and loss.npy",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .min_documents = 1,

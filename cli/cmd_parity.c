@@ -3,12 +3,14 @@
 
 #include "cli/commands.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/say.h"
 #include "cli/session.h"
 #include "core/file.h"
 #include "core/text.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 typedef struct parity_options {
     const char *reference; // NULL: the model's own folder
@@ -73,13 +75,25 @@ static int run(const options *o, err *e) {
         output_ran_on(out, s.be);
     for (size_t i = 0; ok && i < o->n_models; i++) {
         const char *folder = own_options->reference ? own_options->reference : o->model[i];
+        if (!file_exists(folder)) {
+            ok = err_set(e, ERR_MISSING, "option --reference: %s: no such folder",
+                         text_show(folder));
+            break;
+        }
         char *beside = file_is_folder(folder) ? NULL : file_folder(folder, e);
         parity p;
-        ok = session_model(&s, i, e) &&
-             parity_run(s.m, beside ? beside : folder, session_block(&s), &p, e);
+        progress bar;
+        progress_begin(&bar, "parity", 1, STDERR_FILENO);
+        progress_phase(&bar, "tokens");
+        ok = session_model(&s, i, e) && parity_run(s.m, beside ? beside : folder, session_block(&s),
+                                                   progress_tick, &bar, &p, e);
+        progress_end(&bar);
         free(beside);
-        if (!ok)
+        if (!ok) {
+            if (e->code == ERR_NUMERIC)
+                err_prefix(e, "%s", text_show(o->model[i]));
             break;
+        }
         pass &= p.pass;
         print(out, i, &p);
         if (json_array_append_new(results, model_json(out, i, &p)) != 0)
@@ -87,11 +101,12 @@ static int run(const options *o, err *e) {
         parity_free(&p);
     }
     json_t *v = ok ? output_head(out) : NULL;
-    if (ok && v) {
-        json_object_set_new(v, "pass", json_boolean(pass));
-        json_object_set(v, "results", results);
-        ok = output_finish(out, "parity.json", v, e);
+    if (v && (json_object_set_new(v, "pass", json_boolean(pass)) != 0 ||
+              json_object_set(v, "results", results) != 0)) {
+        json_decref(v);
+        v = NULL;
     }
+    ok = ok && output_finish(out, "parity.json", v, e);
     json_decref(results);
     output_free(out);
     session_close(&s);
@@ -109,6 +124,7 @@ const command command_parity = {
                "allows (f64: 1e-9, f32: 3e-4 for delta rules, else 1e-4; eigenvalues against their "
                "condition).",
     .example = "deltop parity --precision f64 tests/cases/golden/gdn-hybrid-swa",
+    .files = "parity.json",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .takes = TAKES_DEVICE | TAKES_PRECISION | TAKES_BLOCK | TAKES_THREADS | TAKES_OUTPUT,

@@ -26,7 +26,7 @@ typedef struct own_options {
 static const own_options defaults = {.samples = 32, .lyapunov = 2048};
 
 static const option_spec own[] = {
-    {"windows", OPT_LIST, offsetof(own_options, windows), .lo = 1, .hi = 1 << 24,
+    {"windows", OPT_LIST, offsetof(own_options, windows), .lo = 1, .hi = 1 << 24, .most = 1024,
      .help = "window lengths in tokens (default 1,2,4,...,512)"},
     {"samples", OPT_INT, offsetof(own_options, samples), .lo = 1, .hi = 1 << 20,
      .help = "windows of each length in a row, spread evenly over it (default 32)"},
@@ -58,6 +58,10 @@ typedef struct job {
 
 static const int64_t doublings[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
 
+static void next_phase(void *bar, const char *unit) {
+    progress_phase(bar, unit);
+}
+
 static void choose(job *j) {
     const options *o = j->o;
     const own_options *w = j->own;
@@ -69,6 +73,7 @@ static void choose(job *j) {
         .n_ends = (int64_t)w->ends.n,
         .lyapunov = w->lyapunov,
         .cond = w->cond,
+        .phase = next_phase,
         .keep_ledger = output_wants_files(j->out),
         .layers = o->layers.v,
         .n_layers = o->layers.n,
@@ -227,8 +232,7 @@ static bool read_rows(job *j, reading *x, const rows *rows, err *e) {
     progress bar;
     char title[64];
     snprintf(title, sizeof title, "spectrum %.50s", x->name);
-    progress_begin(&bar, title, 1, STDERR_FILENO);
-    progress_phase(&bar, "tokens");
+    progress_begin(&bar, title, 2, STDERR_FILENO);
     bool ok = spectrum_run(j->s.m, rows_ids(rows, 0), rows->n, rows->length, session_block(&j->s),
                            rows->opt, &j->how, progress_tick, &bar, &x->r, e);
     progress_end(&bar);
@@ -265,7 +269,8 @@ static bool report(job *j, reading *x, size_t model, size_t document, const rows
     return ok;
 }
 
-static bool one(job *j, size_t model, size_t document, err *e) {
+static bool one(void *ctx, size_t model, size_t document, err *e) {
+    job *j = ctx;
     rows rows;
     if (!session_rows(&j->s, document, 1, &rows, e))
         return false;
@@ -322,20 +327,8 @@ static int run(const options *o, err *e) {
         j.done = mem_zalloc(o->n_models * o->n_documents, sizeof *j.done, "results", e);
         ok = j.done != NULL;
     }
-    for (size_t i = 0; ok && i < o->n_models; i++) {
-        ok = session_model(&j.s, i, e);
-        for (size_t k = 0; ok && k < o->n_documents; k++)
-            ok = one(&j, i, k, e);
-    }
-    ok = ok && pictures(&j, e);
-    if (ok) {
-        json_t *v = output_head(j.out);
-        if (v && json_object_set(v, "results", j.results)) {
-            json_decref(v);
-            v = NULL;
-        }
-        ok = output_finish(j.out, "spectrum.json", v, e);
-    }
+    ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
+         results_finish(j.out, "spectrum.json", j.results, e);
     release(&j);
     return ok ? EXIT_DONE : EXIT_FAILED;
 }
@@ -357,6 +350,7 @@ const command command_spectrum = {
         "rows: [layers, heads, rows, tokens]), lyapunov.npy [layers, heads, K].",
     .example = "deltop spectrum examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out spectrum-out",
+    .files = "spectrum.png, spectrum.csv, spectrum.json, eig.npy and its companions",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .min_documents = 1,

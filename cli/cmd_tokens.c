@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct tokens_options {
     bool decode, special;
@@ -157,8 +158,16 @@ static bool parse_ids(const char *text, size_t n, const char *name, ids *out, er
 // Ends at a signal, unlike file_read_fd: a person may be at the other end.
 static char *read_input(size_t *n, err *e) {
     char *text = NULL;
-    size_t cap = 0, got = 1;
+    size_t cap = 0, got = 1, most = document_max();
+    if (file_is_endless(STDIN_FILENO)) {
+        err_set(e, ERR_INPUT, "standard input: is a device, need a file or a pipe");
+        return NULL;
+    }
     for (*n = 0; got > 0; *n += got) {
+        if (*n > most) {
+            err_set(e, ERR_INPUT, "standard input: more than %zu bytes", most);
+            goto failed;
+        }
         if (!mem_grow((void **)&text, &cap, *n + 65536, 1, "standard input", e))
             goto failed;
         got = fread(text + *n, 1, cap - *n, stdin);
@@ -177,7 +186,7 @@ static bool read_ids(const char *path, document *d, err *e) {
     memset(d, 0, sizeof *d);
     bool standard = strcmp(path, "-") == 0;
     char *text =
-        standard ? read_input(&d->bytes, e) : file_read(path, (size_t)1 << 36, &d->bytes, e);
+        standard ? read_input(&d->bytes, e) : file_read(path, document_max(), &d->bytes, e);
     ids x = {0};
     bool ok = text && parse_ids(text, d->bytes, standard ? "standard input" : path, &x, e);
     free(text);
@@ -286,6 +295,7 @@ const command command_tokens = {
         "all texts of a document one behind the other) and their starts to tokens.json.",
     .example = "deltop tokens runs/deltanet book.txt --out ids\n"
                "deltop tokens runs/deltanet book.txt | deltop tokens runs/deltanet --decode -",
+    .files = "tokens.json, and ids.npy (text.txt with --decode)",
     .min_models = 1,
     .max_models = 1,
     .min_documents = 1,

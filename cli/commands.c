@@ -96,9 +96,18 @@ void command_help(const command *c, FILE *f) {
     fputs("Options:\n", f);
     for (size_t i = 0; i < c->n_own; i++)
         print_option(f, &c->own[i]);
-    for (size_t i = 0; i < N_SHARED; i++)
-        if (c->takes >> i & 1)
-            print_option(f, &options_shared()[i]);
+    for (size_t i = 0; i < N_SHARED; i++) {
+        option_spec s = options_shared()[i];
+        char help[256];
+        if (!(c->takes >> i & 1))
+            continue;
+        if (1u << i == TAKES_OUT && c->files) {
+            snprintf(help, sizeof help, "write %s to this folder; it is created when absent",
+                     c->files);
+            s.help = help;
+        }
+        print_option(f, &s);
+    }
     print_row(f, "--help", "this text");
     fprintf(f, "\nExample:\n");
     // An example is copied and pasted: it is never broken.

@@ -28,6 +28,7 @@ struct command {
     const char *usage;   // operands: "MODEL... DOCUMENT..."
     const char *details; // paragraphs of the help text, "\n" between them; may be NULL
     const char *example; // a whole command line, "deltop loss ..."; several with "\n" between
+    const char *files;   // what --out DIR receives: "loss.png, loss.json ..."
     // How many models and documents it takes; max ANY_NUMBER: no limit.
     int min_models, max_models, min_documents, max_documents;
     bool words;              // operands are words that run() reads: no models, no documents

@@ -1,6 +1,7 @@
 // One recurrence in full; the comparison of all lies in explain_table.c.
 #include "cli/explain_print.h"
 
+#include "cli/wrap.h"
 #include "core/text.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 15, NUMBERS = 52 };
+enum { LABEL = 15, NUMBERS = 52 };
 
 static const struct {
     const char *from, *to;
@@ -44,34 +45,6 @@ typedef struct writer {
     const explain_look *look;
 } writer;
 
-static int columns_of(const char *s, size_t n) {
-    int w = 0;
-    for (size_t i = 0; i < n; i++)
-        w += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return w;
-}
-
-// Words of s from column `at` on, further lines indented.
-static void wrap(const writer *w, const char *s, int at, int indent) {
-    bool first = true;
-    while (*s) {
-        size_t n = strcspn(s, " ");
-        int width = columns_of(s, n);
-        if (!first && at + 1 + width > COLUMNS && !w->look->markdown) {
-            output_print(w->out, "\n%*s", indent, "");
-            at = indent;
-        } else if (!first) {
-            output_print(w->out, " ");
-            at++;
-        }
-        output_print(w->out, "%.*s", (int)n, s);
-        at += width;
-        s += n + (s[n] == ' ');
-        first = false;
-    }
-    output_print(w->out, "\n");
-}
-
 static void fact(const writer *w, const char *label, const char *text) {
     char buf[2048];
     bool formula = strcmp(label, "loss") == 0 || strcmp(label, "gradient") == 0 ||
@@ -85,7 +58,7 @@ static void fact(const writer *w, const char *label, const char *text) {
         return;
     }
     output_print(w->out, "  %-*s", LABEL - 2, label);
-    wrap(w, buf, LABEL, LABEL);
+    wrap_print(w->out, buf, LABEL, LABEL);
 }
 
 static void number(const writer *w, const char *what, const char *fmt, ...)
@@ -99,7 +72,7 @@ static void number(const writer *w, const char *what, const char *fmt, ...) {
     va_end(ap);
     explain_symbols(text, utf8, value, sizeof value);
     explain_symbols(what, utf8, buf, sizeof buf);
-    int pad = NUMBERS - columns_of(buf, strlen(buf));
+    int pad = NUMBERS - wrap_columns(buf, strlen(buf));
     if (md)
         output_print(w->out, "- %s: %s\n", buf, value);
     else
@@ -186,9 +159,9 @@ void explain_print(const output *out, const recurrence *r, const explain_figures
     if (look->markdown) {
         output_print(out, "## %s\n\n%s\n\n", r->name, r->idea);
     } else {
-        output_print(out, "%s%*s%s\n  ", r->name, (int)(COLUMNS - strlen(r->name) - strlen(r->id)),
-                     "", r->id);
-        wrap(&w, explain_symbols(r->idea, utf8, text, sizeof text), 2, 2);
+        output_print(out, "%s%*s%s\n  ", r->name,
+                     (int)(WRAP_COLUMNS - strlen(r->name) - strlen(r->id)), "", r->id);
+        wrap_print(out, explain_symbols(r->idea, utf8, text, sizeof text), 2, 2);
         output_print(out, "\n");
     }
     listed(r->families, text, sizeof text);

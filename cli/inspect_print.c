@@ -1,6 +1,7 @@
 // An inspection for people: 80 columns of text, or Markdown.
 #include "cli/inspect_print.h"
 
+#include "cli/wrap.h"
 #include "core/text.h"
 
 #include <inttypes.h>
@@ -10,40 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 80, LABEL = 16, SHAPE = 10 };
+enum { COLUMNS = WRAP_COLUMNS, LABEL = 16, SHAPE = 10 };
 
 typedef struct writer {
     const output *out;
     bool md;
 } writer;
-
-static int columns_of(const char *s, size_t n) {
-    int w = 0;
-    for (size_t i = 0; i < n; i++)
-        w += ((unsigned char)s[i] & 0xc0) != 0x80;
-    return w;
-}
-
-// Words of s from column `at` on, wrapped with `indent` blanks in front of further lines.
-static void wrap(const writer *w, const char *s, int at, int indent) {
-    bool first = true;
-    while (*s) {
-        size_t n = strcspn(s, " ");
-        int width = columns_of(s, n);
-        if (!first && at + 1 + width > COLUMNS) {
-            output_print(w->out, "\n%*s", indent, "");
-            at = indent;
-        } else if (!first) {
-            output_print(w->out, " ");
-            at++;
-        }
-        output_print(w->out, "%.*s", (int)n, s);
-        at += width;
-        s += n + (s[n] == ' ');
-        first = false;
-    }
-    output_print(w->out, "\n");
-}
 
 static void section(const writer *w, const char *title) {
     output_print(w->out, w->md ? "\n## %s\n\n" : "\n%s\n", title);
@@ -64,7 +37,7 @@ static void fact(const writer *w, const char *label, const char *fmt, ...) {
         return;
     }
     output_print(w->out, "  %-*s  ", LABEL, label);
-    wrap(w, text, LABEL + 4, LABEL + 4);
+    wrap_print(w->out, text, LABEL + 4, LABEL + 4);
 }
 
 static void item(const writer *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -78,7 +51,7 @@ static void item(const writer *w, const char *fmt, ...) {
     if (w->md)
         output_print(w->out, "%s\n", text);
     else
-        wrap(w, text, 2, 4);
+        wrap_print(w->out, text, 2, 4);
 }
 
 static const char *bytes_text(int64_t n, char *buf, size_t size) {
@@ -355,14 +328,14 @@ static void tensor_rows(const writer *w, const tensor_groups *g) {
     }
     for (size_t i = 0; i < g->n; i++) {
         group_name(&g->v[i], name, sizeof name);
-        int n = columns_of(name, strlen(name));
+        int n = wrap_columns(name, strlen(name));
         if (n <= COLUMNS - 10 - rest && n > width)
             width = n;
     }
     for (size_t i = 0; i < g->n; i++) {
         const tensor_group *t = &g->v[i];
         group_name(t, name, sizeof name);
-        int n = columns_of(name, strlen(name));
+        int n = wrap_columns(name, strlen(name));
         bool apart = stands_apart(t, usual);
         shape_of(t->of, shape, sizeof shape);
         output_print(w->out, "  %s", name);
@@ -517,7 +490,7 @@ void inspect_print(const output *out, const char *name, const inspection *x,
         print_need(&w, x, look);
     print_tokenizer(&w, x);
     print_tensors(&w, x);
-    if (x->stats)
+    if (x->stats && x->n_selected > 0)
         print_stats(&w, x);
     print_metadata(&w, x, look->full);
     print_unread(&w, x);

@@ -59,6 +59,10 @@ const char *option_value_word(const option_spec *s) {
     }
 }
 
+static int64_t most_listed(const option_spec *s) {
+    return s->most ? s->most : OPTION_LIST_MOST;
+}
+
 const char *option_value_allowed(const option_spec *s, char *buf, size_t size) {
     char lo[32], hi[32];
     text_real(s->lo, 12, lo, sizeof lo);
@@ -79,7 +83,9 @@ const char *option_value_allowed(const option_spec *s, char *buf, size_t size) {
             snprintf(buf, size, "a finite number");
         break;
     case OPT_LIST:
-        snprintf(buf, size, "numbers and ranges from %.0f to %.0f, like 0-3,7", s->lo, s->hi);
+        snprintf(buf, size,
+                 "numbers and ranges from %.0f to %.0f, like 0-3,7, at most %" PRId64 " in all",
+                 s->lo, s->hi, most_listed(s));
         break;
     case OPT_CHOICE: {
         // "f32|tf32|f64" as "f32, tf32 or f64"
@@ -157,9 +163,9 @@ static bool read_list(const option_spec *s, const char *text, int_list *out, err
             refuse(s, text, "a range that runs backwards", e);
             goto failed;
         }
-        // The limit of the row bounds one range, this the whole list.
-        if (n > 1000000) {
-            refuse(s, "...", "too long", e);
+        // Before the range is spread out: 0-1073741823 would be 8 GB of numbers.
+        if (hi - lo >= most_listed(s) - (int64_t)n) {
+            refuse(s, strlen(text) > 40 ? "..." : text, "too long", e);
             goto failed;
         }
         if (!mem_grow((void **)&v, &cap, n + (size_t)(hi - lo) + 1, sizeof *v, "a list option", e))

@@ -32,8 +32,11 @@ typedef struct option_spec {
     const char *help;    // one sentence, no full stop
     double lo, hi;       // OPT_INT, OPT_REAL, OPT_LIST
     bool above_lo;       // OPT_REAL: lo itself is not allowed
+    int64_t most;        // OPT_LIST: numbers it may hold; 0: OPTION_LIST_MOST
     const char *choices; // OPT_CHOICE: "f32|tf32|bf16|f64"
 } option_spec;
+
+enum { OPTION_LIST_MOST = 65536 };
 
 typedef struct int_list {
     int64_t *v; // owned

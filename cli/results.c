@@ -146,3 +146,17 @@ bool results_c128(output *x, size_t model, size_t document, const char *name, in
                   const int64_t *dims, const void *data, err *e) {
     return save_array(x, model, document, name, NPY_C16, rank, dims, data, e);
 }
+
+bool results_finish(output *x, const char *name, json_t *results, err *e) {
+    json_t *v = output_head(x);
+    if (v && json_object_set(v, "results", results) != 0) {
+        json_decref(v);
+        v = NULL;
+    }
+    return output_finish(x, name, v, e);
+}
+
+void results_add_source(char *buf, size_t size, const char *document, const char *sha256) {
+    size_t at = strlen(buf);
+    snprintf(buf + at, size - at, "%s%s sha256 %s", at ? "; " : "", document, sha256);
+}

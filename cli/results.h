@@ -26,6 +26,13 @@ bool results_f64(output *x, size_t model, size_t document, const char *name, int
 bool results_c128(output *x, size_t model, size_t document, const char *name, int rank,
                   const int64_t *dims, const void *data, err *e);
 
+// Ends a command: NAME ("loss.json") holds output_head and RESULTS, which stays the caller's.
+bool results_finish(output *x, const char *name, json_t *results, err *e);
+
+// "; text_kjv sha256 ..." behind the sources named so far, for results_about; what does not fit is
+// cut.
+void results_add_source(char *buf, size_t size, const char *document, const char *sha256);
+
 // The command line as given, arguments quoted for a shell; home folders are cut to base names.
 // Caller frees.
 char *results_command_line(const options *o, err *e);

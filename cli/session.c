@@ -62,6 +62,19 @@ bool session_model(session *s, size_t i, err *e) {
     return true;
 }
 
+bool session_each(session *s, session_work work, void *ctx, err *e) {
+    for (size_t i = 0; i < s->o->n_models; i++) {
+        if (!session_model(s, i, e))
+            return false;
+        for (size_t k = 0; k < s->o->n_documents; k++)
+            if (!work(ctx, i, k, e))
+                return e->code == ERR_NUMERIC || e->code == ERR_USAGE || e->code == ERR_UNSUPPORTED
+                           ? err_prefix(e, "%s", text_show(s->o->model[i]))
+                           : false;
+    }
+    return true;
+}
+
 int64_t session_train_length(const session *s) {
     return s->o->train_length ? s->o->train_length : s->m->info.train_length;
 }
@@ -85,16 +98,19 @@ void rows_free(rows *r) {
 // Standard input can be read once, but every model wants it.
 static bool keep_input(session *s, err *e) {
     char piece[1 << 16];
-    size_t n = 0;
+    size_t n = 0, all = 0, most = document_max();
     if (!s->input) {
         if (file_is_endless(STDIN_FILENO)) // it would fill the disk
             return err_set(e, ERR_INPUT, "standard input: is a device, need a file or a pipe");
         s->input = tmpfile();
         if (!s->input)
             return err_set(e, ERR_IO, "standard input: no temporary file: %s", strerror(errno));
-        while ((n = fread(piece, 1, sizeof piece, stdin)) > 0)
+        while ((n = fread(piece, 1, sizeof piece, stdin)) > 0) {
+            if ((all += n) > most) // a pipe without an end would fill the disk too
+                return err_set(e, ERR_INPUT, "standard input: more than %zu bytes", most);
             if (fwrite(piece, 1, n, s->input) != n)
                 return err_set(e, ERR_IO, "standard input: temporary file: %s", strerror(errno));
+        }
         if (ferror(stdin))
             return err_set(e, ERR_IO, "standard input: %s", strerror(errno));
     }
@@ -155,7 +171,9 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
                             .bos = s->bos,
                             .digest = true};
     *r = (rows){0};
-    if (strcmp(path, "-") == 0) {
+    bool standard = strcmp(path, "-") == 0;
+    const char *shown = standard ? "standard input" : path;
+    if (standard) {
         if (!keep_input(s, e))
             return false;
         how.input = s->input;
@@ -163,24 +181,25 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     if (!document_read(path, &how, &r->d, e))
         return false;
     if (r->d.bad_utf8)
-        say_warning("%s: %zu parts that are no UTF-8, read as U+FFFD", text_show(path),
+        say_warning("%s: %zu parts that are no UTF-8, read as U+FFFD", text_show(shown),
                     r->d.bad_utf8);
     r->length = s->o->length ? s->o->length : r->d.n;
     if (r->length > r->d.n) {
-        say_note("%s has %lld tokens, fewer than --length %lld: one row of %lld", text_show(path),
+        say_note("%s has %lld tokens, fewer than --length %lld: one row of %lld", text_show(shown),
                  (long long)r->d.n, (long long)s->o->length, (long long)r->d.n);
         r->length = r->d.n;
     }
     if (r->length < least) {
         err_set(e, ERR_INPUT, "%s: a row of %lld token%s, at least %lld are needed",
-                text_show(path), (long long)r->length, r->length == 1 ? "" : "s", (long long)least);
+                text_show(shown), (long long)r->length, r->length == 1 ? "" : "s",
+                (long long)least);
         rows_free(r);
         return false;
     }
     int64_t whole = r->length ? r->d.n / r->length : 0;
     r->n = s->o->rows == 0 ? whole : s->o->rows;
     if (r->n > whole) {
-        say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld", text_show(path),
+        say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld", text_show(shown),
                  (long long)whole, whole == 1 ? "" : "s", (long long)r->length, (long long)r->n);
         r->n = whole;
     }

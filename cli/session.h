@@ -30,6 +30,12 @@ void session_close(session *s); // also after a failed open
 bool session_model(session *s, size_t i, err *e);
 int64_t session_train_length(const session *s);
 
+// Opens every model in turn, and does WORK with each of its documents. A number that cannot be
+// computed, a selection that is not there and a model that the work does not apply to are told
+// with the model's name in front.
+typedef bool (*session_work)(void *ctx, size_t model, size_t document, err *e);
+bool session_each(session *s, session_work work, void *ctx, err *e);
+
 // A document cut into rows of --length tokens (default: all of it), --rows of them (default 1,
 // 0 = all whole ones), each from a zero state.
 typedef struct rows {

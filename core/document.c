@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Against pipes that never end: beyond a quarter of the memory there is no room for the tokens.
-static size_t document_max(void) {
+size_t document_max(void) {
     size_t most = (size_t)1 << 36;
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (pages > 0 && page > 0 && (size_t)pages / 4 < most / (size_t)page)

@@ -15,6 +15,10 @@
 
 #include <stdio.h>
 
+// Most bytes of a text that are taken: a quarter of the memory, since its tokens need room too. A
+// pipe that never ends stops here.
+size_t document_max(void);
+
 typedef struct document_options {
     const tokenizer *tokenizer; // may be NULL for .npy
     int64_t n_vocab;            // ids must be below it (rows of the embedding); 0: no limit

@@ -55,7 +55,8 @@ static const family *read_info(model *m, const config *cfg, err *e) {
     snprintf(i->family, sizeof i->family, "%s", type);
     const family *f = family_find(type, &nearest);
     if (!f) {
-        err_set(e, ERR_UNSUPPORTED, "%s: model_type \"%s\" is not known here; the closest is %s",
+        err_set(e, ERR_UNSUPPORTED,
+                "%s: model_type \"%s\" is not known here; the closest known name is %s",
                 config_path(cfg), text_show(type), nearest);
         return NULL;
     }

@@ -136,6 +136,10 @@ static void every_usage_mistake_is_one_line_and_code_2(void **state) {
     SAYS(2, ARGS("1 model, got 2"), "tokens", model, model, small_path);
     SAYS(2, ARGS("tokns", "did you mean"), "help", "tokns");
     SAYS(2, ARGS("--version stands alone"), "--version", "x");
+    SAYS(2, ARGS("--windows", "at most 1024"), "spectrum", model, small_path, "--windows",
+         "1-16777216");
+    SAYS(2, ARGS("--ends", "at most 65536"), "spectrum", model, small_path, "--ends",
+         "0-1073741823");
     SAYS(2, ARGS("--decode", "--add-bos"), "tokens", model, small_path, "--decode", "--add-bos");
 }
 
@@ -150,6 +154,21 @@ static void what_is_not_there_is_named_with_code_1(void **state) {
     SAYS(1, ARGS("model hub"), "tokens", "fla-hub/delta_net-1.3B", small_path);
     SAYS(1, ARGS("tokenizer"), "tokens", model, book); // this folder has none
     SAYS(1, ARGS("cannot create folder", "is a file"), "tokens", model, small_path, "--out", book);
+    SAYS(1, ARGS("--reference", "/nowhere: no such folder"), "parity", model, "--reference",
+         "/nowhere");
+}
+
+// Read until its end it would take all memory.
+static void a_device_without_an_end_is_no_list_of_ids(void **state) {
+    (void)state;
+    char line[512], said[512] = "";
+    snprintf(line, sizeof line, "timeout 20 %s tokens %s --decode - 2>&1 </dev/zero",
+             run_program_path(), speaker);
+    FILE *p = popen(line, "r");
+    assert_non_null(p);
+    assert_true(fread(said, 1, sizeof said - 1, p) > 0);
+    assert_int_equal(WEXITSTATUS(pclose(p)), 1);
+    assert_string_equal(said, "deltop: standard input: is a device, need a file or a pipe\n");
 }
 
 static void help_exists_for_every_command_with_an_example(void **state) {
@@ -166,6 +185,10 @@ static void help_exists_for_every_command_with_an_example(void **state) {
         snprintf(word, sizeof word, "Example:\n  deltop %s ", commands[i]->name);
         if (!strstr(r.out, word) || !strstr(r.out, "Usage:") || !strstr(r.out, "--help"))
             fail_msg("help of %s lacks something:\n%s", commands[i]->name, r.out);
+        // What --out writes differs from command to command.
+        snprintf(word, sizeof word, "write %s.", commands[i]->name);
+        if (!strstr(r.out, word))
+            fail_msg("help of %s does not name the files of --out:\n%s", commands[i]->name, r.out);
         run_free(&r);
         run_free(&s);
     }
@@ -448,6 +471,7 @@ int main(void) {
         cmocka_unit_test(every_usage_mistake_is_one_line_and_code_2),
         cmocka_unit_test(a_command_line_without_a_command_names_one),
         cmocka_unit_test(what_is_not_there_is_named_with_code_1),
+        cmocka_unit_test(a_device_without_an_end_is_no_list_of_ids),
         cmocka_unit_test(help_exists_for_every_command_with_an_example),
         cmocka_unit_test(the_overview_lists_every_command),
         cmocka_unit_test(the_version_names_the_libraries),

@@ -167,12 +167,13 @@ static void mistakes_have_their_exit_codes_and_sentences(void **unused) {
         int code;
         const char *option, *value, *says;
     } cases[] = {
-        {2, "--layers", "9", "there is no layer 9"},
-        {2, "--heads", "4", "there is no head 4"},
+        {2, "--layers", "9", "small-deltaproduct2: option --layers: there is no layer 9"},
+        {2, "--heads", "4", "small-deltaproduct2: option --heads: there is no head 4"},
         {2, "--every", "0", "--every"},
         {2, "--cut", "2", "--cut"},
         {2, "--compat", "numpy", "authors"},
-        {1, "--every", "65", "64 tokens"},
+        {1, "--every", "65",
+         "text_kjv: a row of 64 tokens has no position to look at with --every 65"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r = erank(cases[i].code,
@@ -181,6 +182,9 @@ static void mistakes_have_their_exit_codes_and_sentences(void **unused) {
             fail_msg("\"%s\" does not hold \"%s\"", r.err, cases[i].says);
         run_free(&r);
     }
+    run r = erank(1, WORDS(MODEL, "-"));
+    assert_non_null(strstr(r.err, "standard input: a row of 0 tokens"));
+    run_free(&r);
 }
 
 int main(void) {

@@ -561,7 +561,8 @@ static void an_unknown_family_names_the_closest(void **state) {
     (void)state;
     tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .seed = 16});
     tiny_set(t, "model_type", json_string("gated_deltanett"));
-    REFUSED(t, ERR_UNSUPPORTED, "model_type \"gated_deltanett\"", "the closest is gated_deltanet");
+    REFUSED(t, ERR_UNSUPPORTED, "model_type \"gated_deltanett\"",
+            "the closest known name is gated_deltanet");
     tiny_set(t, "model_type", NULL);
     REFUSED(t, ERR_INPUT, "no model_type");
     tiny_set(t, "model_type", json_integer(3));

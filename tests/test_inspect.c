@@ -410,6 +410,20 @@ TEST(json_parses_whatever_the_path_holds_B87) {
     run_free(&r);
 }
 
+TEST(statistics_of_no_tensor_are_no_empty_table) {
+    const char *folder = model_folder(&gated);
+    run r;
+    assert_int_equal(
+        inspect_cli(&r, (const char *const[]){folder, "--stats", "--include", "none*", NULL}), 0);
+    assert_non_null(strstr(r.out, "no tensor matches --include and --exclude"));
+    assert_null(strstr(r.out, "statistics"));
+    run_free(&r);
+    assert_int_equal(
+        inspect_cli(&r, (const char *const[]){folder, "--stats", "--include", "*A_log", NULL}), 0);
+    assert_non_null(strstr(r.out, "statistics"));
+    run_free(&r);
+}
+
 TEST(inspect_json_is_written_under_out) {
     const char *folder = model_folder(&gated), *dir = files_path("out");
     char path[700];
@@ -564,6 +578,7 @@ int main(void) {
         cmocka_unit_test(a_world_vocabulary_alone_is_the_tokenizer_B73),
         cmocka_unit_test(a_large_tokenizer_is_only_looked_at_unless_asked_for),
         cmocka_unit_test(json_parses_whatever_the_path_holds_B87),
+        cmocka_unit_test(statistics_of_no_tensor_are_no_empty_table),
         cmocka_unit_test(inspect_json_is_written_under_out),
         cmocka_unit_test(markdown_holds_a_table_whose_rows_have_equal_cells),
         cmocka_unit_test(no_device_is_needed_B99),

@@ -24,6 +24,7 @@ typedef struct mine {
     double threshold, share;
     int scale;
     text_list include;
+    int_list ends;
 } mine;
 
 static const mine defaults = {.every = 64, .threshold = 0.1};
@@ -35,6 +36,7 @@ static const option_spec rows[] = {
     {"scale", OPT_CHOICE, offsetof(mine, scale), .choices = "linear|log|signed-log",
      .help = "axis"},
     {"include", OPT_TEXTS, offsetof(mine, include), .value = "GLOB", .help = "globs"},
+    {"ends", OPT_LIST, offsetof(mine, ends), .lo = 0, .hi = 1 << 30, .most = 100, .help = "ends"},
 };
 static const command trial = {.name = "trial",
                               .summary = "a command of the tests",
@@ -214,6 +216,19 @@ static void unknown_options_name_the_nearest(void **state) {
     BAD("a -x", ERR_USAGE, "-x", "two dashes");
     BAD("a --l\x01", ERR_USAGE, "\\x01");
     BAD("a --=3", ERR_USAGE, "not known");
+}
+
+// Refused before the range is spread out: 2^30 numbers would be 8 GB.
+static void a_list_has_a_limit_that_its_message_names(void **state) {
+    (void)state;
+    BAD("a --ends 0-1073741823", ERR_USAGE, "--ends", "0-1073741823", "too long",
+        "at most 100 in all");
+    BAD("a --ends 0-99,200", ERR_USAGE, "too long");
+    BAD("a --layers 0-65535,3", ERR_USAGE, "--layers", "at most 65536");
+    GOOD("a --ends 0-99 --layers 0-65535");
+    assert_int_equal(m->ends.n, 100);
+    assert_int_equal(o.layers.n, 65536);
+    options_free(&o);
 }
 
 static void an_option_of_other_commands_is_named_as_such(void **state) {
@@ -409,6 +424,7 @@ int main(void) {
         cmocka_unit_test(B89_conflicting_repetitions_are_refused),
         cmocka_unit_test(B90_a_decimal_comma_locale_changes_nothing),
         cmocka_unit_test(unknown_options_name_the_nearest),
+        cmocka_unit_test(a_list_has_a_limit_that_its_message_names),
         cmocka_unit_test(an_option_of_other_commands_is_named_as_such),
         cmocka_unit_test(values_are_asked_for_and_flags_take_none),
         cmocka_unit_test(B99_a_gpu_may_be_asked_for),

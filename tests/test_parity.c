@@ -3,13 +3,17 @@
 // small cases lie in tests/cases/golden, so that a checkout without the reference data still proves
 // something.
 #include "analyses/parity.h"
+#include "core/npy.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/run.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -91,7 +95,7 @@ static void check(const char *folder, const char *name, precision p, size_t at_l
     if (!m)
         fail_msg("%s: %s", name, e.text);
     // Blocks of 64 do not divide the 200 tokens: the seams are part of the test.
-    if (!parity_run(m, folder, 64, &out, &e))
+    if (!parity_run(m, folder, 64, NULL, NULL, &out, &e))
         fail_msg("%s: %s", name, e.text);
     double worst_loss = 0, worst = 0;
     const parity_row *at = NULL;
@@ -184,7 +188,7 @@ static void a_folder_without_ids_is_no_dump(void **state) {
     backend *be = cpu_open(PRECISION_F64, 1, &e);
     model *m = model_open("tests/cases/golden/gdn-hybrid-swa", be, &e);
     assert_non_null(m);
-    assert_false(parity_run(m, files_folder(), 64, &out, &e));
+    assert_false(parity_run(m, files_folder(), 64, NULL, NULL, &out, &e));
     files_assert_error_holds(&e, ERR_MISSING, "no input_ids.npy");
     model_free(m);
     backend_close(be);
@@ -198,9 +202,79 @@ static void the_dump_of_another_model_does_not_pass(void **state) {
     backend *be = cpu_open(PRECISION_F32, 1, &e);
     model *m = model_open("tests/cases/golden/deltaproduct2-odd-dims", be, &e);
     assert_non_null(m);
-    bool ran = parity_run(m, "tests/cases/golden/kda-gva-bounded", 64, &out, &e);
+    bool ran = parity_run(m, "tests/cases/golden/kda-gva-bounded", 64, NULL, NULL, &out, &e);
     assert_true(!ran || !out.pass);
     parity_free(&out);
+    model_free(m);
+    backend_close(be);
+}
+
+static void write_array(const char *folder, const char *name, const npy *a) {
+    err e = {0};
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (!npy_write(path, a->type, a->rank, a->dims, a->data, &e))
+        fail_msg("%s", e.text);
+}
+
+static npy read_array(const char *name) {
+    err e = {0};
+    npy a;
+    char path[256];
+    snprintf(path, sizeof path, "tests/cases/golden/gdn-hybrid-swa/%s", name);
+    if (!npy_read(path, &a, &e))
+        fail_msg("%s", e.text);
+    return a;
+}
+
+// One loss of 199 that is off by ten times the tolerance, or is no number, is seen.
+static void one_wrong_number_is_a_mismatch_with_code_4(void **state) {
+    (void)state;
+    char dump[600];
+    snprintf(dump, sizeof dump, "%s", files_path("dump"));
+    assert_int_equal(mkdir(dump, 0777), 0);
+    npy ids = read_array("input_ids.npy"), nll = read_array("nll.npy");
+    assert_int_equal(nll.type, NPY_F8);
+    double *loss = nll.data, right = loss[100];
+    write_array(dump, "input_ids.npy", &ids);
+    const struct {
+        double value;
+        int code;
+    } cases[] = {{right, 0}, {right + 1e-8, 4}, {NAN, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        loss[100] = cases[i].value;
+        write_array(dump, "nll.npy", &nll);
+        run r = {.argv = (const char *const[]){"parity", "--precision", "f64",
+                                               "tests/cases/golden/gdn-hybrid-swa", "--reference",
+                                               dump, NULL}};
+        assert_true(run_program(&r));
+        if (r.code != cases[i].code)
+            fail_msg("exit code %d for %g instead of %g: %s%s", r.code, cases[i].value, right,
+                     r.out, r.err);
+        assert_non_null(strstr(r.out, cases[i].code ? "FAIL" : "pass"));
+        run_free(&r);
+    }
+    npy_free(&ids);
+    npy_free(&nll);
+}
+
+static bool stop(void *ctx, int64_t done, int64_t total) {
+    *(int64_t *)ctx = total;
+    return done < 128;
+}
+
+static void a_comparison_tells_how_far_it_is_and_can_be_stopped(void **state) {
+    (void)state;
+    err e = {0};
+    parity out = {0};
+    int64_t total = 0;
+    backend *be = cpu_open(PRECISION_F64, 1, &e);
+    model *m = model_open("tests/cases/golden/gdn-hybrid-swa", be, &e);
+    assert_non_null(m);
+    assert_false(parity_run(m, "tests/cases/golden/gdn-hybrid-swa", 64, stop, &total, &out, &e));
+    assert_int_equal(e.code, ERR_CANCELLED);
+    assert_int_equal(total, 200);
+    assert_null(out.row);
     model_free(m);
     backend_close(be);
 }
@@ -213,6 +287,8 @@ int main(void) {
         cmocka_unit_test(every_case_of_the_other_families_agrees_in_float64),
         cmocka_unit_test(every_case_of_the_other_families_agrees_in_float32),
         cmocka_unit_test(a_folder_without_ids_is_no_dump),
+        cmocka_unit_test(one_wrong_number_is_a_mismatch_with_code_4),
+        cmocka_unit_test(a_comparison_tells_how_far_it_is_and_can_be_stopped),
         cmocka_unit_test(the_dump_of_another_model_does_not_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

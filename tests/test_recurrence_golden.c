@@ -1,27 +1,19 @@
 // Single recurrences of the reference data (golden/steps): rows R01 to R13 of science.md 1A through
 // core/steps.h and the CPU kernel. What common misreadings give (o_wrong_*) must be far away.
 #include "tests/files.h"
-#include "tests/npy_tiny.h"
+#include "tests/golden_steps.h"
 #include "tests/tiny_steps.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 enum { T = 24, K = 8, V = 6 };
-
-static double *load(const char *folder, const char *name, size_t want) {
-    char path[256];
-    size_t n = 0;
-    snprintf(path, sizeof path, "golden/steps/%s/%s.npy", folder, name);
-    const char *file = files_shared(path);
-    double *x = file ? npy_tiny_read(file, &n) : NULL;
-    if (!x || n != want)
-        fail_msg("%s: %zu numbers, want %zu", path, n, want);
-    return x;
-}
 
 static bool absent(void) {
     return !files_shared("golden/steps/table/q.npy");
@@ -65,9 +57,9 @@ static double *erase_along(const double *k, const double *c) {
 static void agrees(tiny_steps *x, const char *folder, const char *suffix) {
     char name[64];
     snprintf(name, sizeof name, "o%s", suffix);
-    double *o = load(folder, name, T * V);
+    double *o = golden_steps_load(folder, name, T * V);
     snprintf(name, sizeof name, "state_final%s", suffix);
-    double *end = load(folder, name, K * V);
+    double *end = golden_steps_load(folder, name, K * V);
     double worst[2];
     for (int p = 0; p < 2; p++) {
         // 7 does not divide 24: the state is carried over a seam and a tail.
@@ -83,7 +75,7 @@ static void agrees(tiny_steps *x, const char *folder, const char *suffix) {
 
 // After agrees(): the outputs in x are the float64 ones.
 static void is_far_from(const tiny_steps *x, const char *folder, const char *name) {
-    double *wrong = load(folder, name, T * V);
+    double *wrong = golden_steps_load(folder, name, T * V);
     double d = tiny_difference(wrong, x->o, T * V);
     print_message("measured steps/%s: %s is %.2g away\n", folder, name, d);
     assert_true(d > 1e-2);
@@ -93,12 +85,12 @@ static void is_far_from(const tiny_steps *x, const char *folder, const char *nam
 // q, k, v and scale from the table; the start of every row.
 static tiny_steps table(erase_kind erase, decay_kind decay) {
     tiny_steps x = blank(erase, decay, 1);
-    double *scale = load("table", "scale", 1);
+    double *scale = golden_steps_load("table", "scale", 1);
     x.s.scale = *scale;
     free(scale);
-    take(&x.q, load("table", "q", T * K));
-    take(&x.k, load("table", "k", T * K));
-    take(&x.v, load("table", "v", T * V));
+    take(&x.q, golden_steps_load("table", "q", T * K));
+    take(&x.k, golden_steps_load("table", "k", T * K));
+    take(&x.v, golden_steps_load("table", "v", T * V));
     take(&x.beta, NULL);
     return x;
 }
@@ -112,16 +104,16 @@ static void diagonal_rows_R01_to_R05(void **state) {
     tiny_steps_free(&x);
 
     x = table(ERASE_NONE, DECAY_HEAD);
-    take(&x.decay, logs(spread(load("table", "gamma", 1)), T));
+    take(&x.decay, logs(spread(golden_steps_load("table", "gamma", 1)), T));
     agrees(&x, "table", "_R02_retnet");
-    take(&x.decay, logs(load("table", "alpha_scalar", T), T));
+    take(&x.decay, logs(golden_steps_load("table", "alpha_scalar", T), T));
     agrees(&x, "table", "_R03_mamba2");
     tiny_steps_free(&x);
 
     x = table(ERASE_NONE, DECAY_CHANNEL);
-    take(&x.decay, logs(load("table", "alpha_vector", T * K), T * K));
+    take(&x.decay, logs(golden_steps_load("table", "alpha_vector", T * K), T * K));
     agrees(&x, "table", "_R04_gla");
-    double *alpha = load("table", "alpha_vector", T * K);
+    double *alpha = golden_steps_load("table", "alpha_vector", T * K);
     for (int i = 0; i < T * K; i++)
         x.k[i] = 1 - alpha[i];
     free(alpha);
@@ -134,7 +126,7 @@ static void delta_rows_R06_R07_R08_R11(void **state) {
     if (absent())
         skip();
     tiny_steps x = table(ERASE_KEY, DECAY_NONE);
-    take(&x.beta, load("table", "beta", T));
+    take(&x.beta, golden_steps_load("table", "beta", T));
     agrees(&x, "table", "_R06_deltanet");
     for (int t = 0; t < T; t++) { // R11: beta / (1 + beta k.k)
         double kk = 0;
@@ -146,14 +138,14 @@ static void delta_rows_R06_R07_R08_R11(void **state) {
     tiny_steps_free(&x);
 
     x = table(ERASE_KEY, DECAY_HEAD);
-    take(&x.beta, load("table", "beta", T));
-    take(&x.decay, logs(load("table", "alpha_scalar", T), T));
+    take(&x.beta, golden_steps_load("table", "beta", T));
+    take(&x.decay, logs(golden_steps_load("table", "alpha_scalar", T), T));
     agrees(&x, "table", "_R07_gated_deltanet");
     tiny_steps_free(&x);
 
     x = table(ERASE_KEY, DECAY_CHANNEL);
-    take(&x.beta, load("table", "beta", T));
-    take(&x.decay, logs(load("table", "alpha_vector", T * K), T * K));
+    take(&x.beta, golden_steps_load("table", "beta", T));
+    take(&x.decay, logs(golden_steps_load("table", "alpha_vector", T * K), T * K));
     agrees(&x, "table", "_R08_kda");
     tiny_steps_free(&x);
 }
@@ -163,10 +155,10 @@ static void comba_row_R10(void **state) {
     if (absent())
         skip();
     tiny_steps x = table(ERASE_PAIR, DECAY_HEAD);
-    take(&x.beta, load("table", "beta", T));
-    take(&x.decay, logs(load("table", "alpha_scalar", T), T));
+    take(&x.beta, golden_steps_load("table", "beta", T));
+    take(&x.decay, logs(golden_steps_load("table", "alpha_scalar", T), T));
     take(&x.a, erase_along(x.k, x.beta));
-    take(&x.b, load("table", "khat", T * K));
+    take(&x.b, golden_steps_load("table", "khat", T * K));
     agrees(&x, "table", "_R10_comba");
     tiny_steps_free(&x);
 }
@@ -177,15 +169,15 @@ static void product_rows_R12_R13(void **state) {
         skip();
     for (int gated = 0; gated < 2; gated++) {
         tiny_steps x = blank(ERASE_KEY, gated ? DECAY_HEAD : DECAY_NONE, 2);
-        double *scale = load("table", "scale", 1);
+        double *scale = golden_steps_load("table", "scale", 1);
         x.s.scale = *scale;
         free(scale);
-        take(&x.q, load("table", "q", T * K));
-        take(&x.k, load("table", "k_micro", T * 2 * K));
-        take(&x.v, load("table", "v_micro", T * 2 * V));
-        take(&x.beta, load("table", "beta_micro", T * 2));
+        take(&x.q, golden_steps_load("table", "q", T * K));
+        take(&x.k, golden_steps_load("table", "k_micro", T * 2 * K));
+        take(&x.v, golden_steps_load("table", "v_micro", T * 2 * V));
+        take(&x.beta, golden_steps_load("table", "beta_micro", T * 2));
         if (gated)
-            take(&x.decay, logs(load("table", "alpha_scalar", T), T));
+            take(&x.decay, logs(golden_steps_load("table", "alpha_scalar", T), T));
         agrees(&x, "table", gated ? "_R13_gated_deltaproduct2" : "_R12_deltaproduct2");
         tiny_steps_free(&x);
     }
@@ -195,13 +187,13 @@ static tiny_steps named(const char *folder, const char *query, erase_kind erase,
     tiny_steps x = blank(erase, decay, 1);
     x.s.scale = 1;
     if (strcmp(folder, "rwkv7") != 0) {
-        double *scale = load(folder, "scale", 1);
+        double *scale = golden_steps_load(folder, "scale", 1);
         x.s.scale = *scale;
         free(scale);
     }
-    take(&x.q, load(folder, query, T * K));
-    take(&x.k, load(folder, "k", T * K));
-    take(&x.v, load(folder, "v", T * V));
+    take(&x.q, golden_steps_load(folder, query, T * K));
+    take(&x.k, golden_steps_load(folder, "k", T * K));
+    take(&x.v, golden_steps_load(folder, "v", T * V));
     return x;
 }
 
@@ -210,8 +202,8 @@ static void kda_decays_before_it_corrects(void **state) {
     if (absent())
         skip();
     tiny_steps x = named("kda", "q", ERASE_KEY, DECAY_CHANNEL);
-    take(&x.beta, load("kda", "beta", T));
-    take(&x.decay, load("kda", "g", T * K));
+    take(&x.beta, golden_steps_load("kda", "beta", T));
+    take(&x.decay, golden_steps_load("kda", "g", T * K));
     agrees(&x, "kda", "");
     is_far_from(&x, "kda", "o_wrong_order");
     is_far_from(&x, "kda", "o_wrong_undecayed_read");
@@ -224,9 +216,9 @@ static void dplr_reads_the_undecayed_state_along_b(void **state) {
         skip();
     tiny_steps x = named("dplr", "q", ERASE_PAIR, DECAY_CHANNEL);
     take(&x.beta, NULL);
-    take(&x.decay, load("dplr", "w_log", T * K));
-    take(&x.a, load("dplr", "a", T * K));
-    take(&x.b, load("dplr", "b", T * K));
+    take(&x.decay, golden_steps_load("dplr", "w_log", T * K));
+    take(&x.a, golden_steps_load("dplr", "a", T * K));
+    take(&x.b, golden_steps_load("dplr", "b", T * K));
     agrees(&x, "dplr", "");
     is_far_from(&x, "dplr", "o_wrong_decayed_read");
     is_far_from(&x, "dplr", "o_wrong_swapped");
@@ -239,9 +231,9 @@ static void rwkv7_writes_along_a_kappa(void **state) {
         skip();
     tiny_steps x = named("rwkv7", "r", ERASE_PAIR, DECAY_CHANNEL);
     take(&x.beta, NULL);
-    take(&x.decay, load("rwkv7", "w_log", T * K));
-    take(&x.b, load("rwkv7", "kappa", T * K));
-    take(&x.a, load("rwkv7", "a", T * K));
+    take(&x.decay, golden_steps_load("rwkv7", "w_log", T * K));
+    take(&x.b, golden_steps_load("rwkv7", "kappa", T * K));
+    take(&x.a, golden_steps_load("rwkv7", "a", T * K));
     for (int i = 0; i < T * K; i++)
         x.a[i] *= -x.b[i];
     agrees(&x, "rwkv7", "");
@@ -265,9 +257,9 @@ static void comba_corrects_the_query_and_reads_before_the_decay(void **state) {
     if (absent())
         skip();
     tiny_steps x = named("comba", "q", ERASE_PAIR, DECAY_HEAD);
-    double *D = load("comba", "D", 1), *decay = load("comba", "decay", 1);
-    take(&x.beta, load("comba", "beta", T));
-    take(&x.decay, load("comba", "g", T));
+    double *D = golden_steps_load("comba", "D", 1), *decay = golden_steps_load("comba", "decay", 1);
+    take(&x.beta, golden_steps_load("comba", "beta", T));
+    take(&x.decay, golden_steps_load("comba", "g", T));
     for (int i = 0; i < T * K; i++) {
         x.b[i] = x.k[i] / (1 + exp(-*decay));
         x.q[i] -= *D * x.b[i];

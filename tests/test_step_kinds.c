@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
-#include "tests/npy_tiny.h"
+#include "tests/golden_steps.h"
 #include "tests/tiny_steps.h"
 
 #include <math.h>
@@ -22,17 +22,6 @@ typedef struct arrays {
     double eps[T], o[T * V], end[K * V];
 } arrays;
 
-static double *load(const char *folder, const char *name, size_t want) {
-    char path[256];
-    size_t n = 0;
-    snprintf(path, sizeof path, "golden/steps/%s/%s.npy", folder, name);
-    const char *file = files_shared(path);
-    double *x = file ? npy_tiny_read(file, &n) : NULL;
-    if (!x || n != want)
-        fail_msg("%s: %zu numbers, want %zu", path, n, want);
-    return x;
-}
-
 static bool absent(void) {
     return !files_shared("golden/steps/longhorn/q.npy");
 }
@@ -40,14 +29,14 @@ static bool absent(void) {
 static arrays open_arrays(const char *folder) {
     bool dplr = strcmp(folder, "dplr") == 0;
     return (arrays){
-        .q = load(folder, "q", T * K),
-        .k = load(folder, "k", T * K),
-        .v = load(folder, "v", T * V),
-        .beta = dplr ? NULL : load(folder, "beta", T),
-        .w_log = dplr ? load(folder, "w_log", T * K) : NULL,
-        .a = dplr ? load(folder, "a", T * K) : NULL,
-        .b = dplr ? load(folder, "b", T * K) : NULL,
-        .scale = load(folder, "scale", 1),
+        .q = golden_steps_load(folder, "q", T * K),
+        .k = golden_steps_load(folder, "k", T * K),
+        .v = golden_steps_load(folder, "v", T * V),
+        .beta = dplr ? NULL : golden_steps_load(folder, "beta", T),
+        .w_log = dplr ? golden_steps_load(folder, "w_log", T * K) : NULL,
+        .a = dplr ? golden_steps_load(folder, "a", T * K) : NULL,
+        .b = dplr ? golden_steps_load(folder, "b", T * K) : NULL,
+        .scale = golden_steps_load(folder, "scale", 1),
     };
 }
 
@@ -87,7 +76,8 @@ static void walk(arrays *x, const steps *s) {
 }
 
 static void agrees(const arrays *x, const char *folder) {
-    double *o = load(folder, "o", T * V), *end = load(folder, "state_final", K * V);
+    double *o = golden_steps_load(folder, "o", T * V),
+           *end = golden_steps_load(folder, "state_final", K * V);
     double d = tiny_difference(o, x->o, T * V), f = tiny_difference(end, x->end, K * V);
     print_message("measured steps/%s from step_kinds: outputs %.1e, state %.1e\n", folder, d, f);
     assert_true(d <= 1e-12 && f <= 1e-12);
@@ -96,7 +86,7 @@ static void agrees(const arrays *x, const char *folder) {
 }
 
 static void is_far_from(const arrays *x, const char *folder, const char *name) {
-    double *wrong = load(folder, name, T * V), d = tiny_difference(wrong, x->o, T * V);
+    double *wrong = golden_steps_load(folder, name, T * V), d = tiny_difference(wrong, x->o, T * V);
     print_message("measured steps/%s: %s is %.2g away\n", folder, name, d);
     assert_true(d > 1e-2);
     free(wrong);
