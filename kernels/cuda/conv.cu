@@ -1,8 +1,9 @@
 // Causal depthwise short convolution with a carried tail (kernels/conv.h).
 #include "kernels/cuda/ops.h"
 
-template <class T, class U>
-__global__ void short_conv(view<T> x, view<U> w, view<U> bias, view<T> tail, int64_t width,
+// Weights have the precision's element, a bias is a vector and float32.
+template <class T, class U, class B>
+__global__ void short_conv(view<T> x, view<U> w, view<B> bias, view<T> tail, int64_t width,
                            activation act, int64_t rows, int64_t cols, view<T> y) {
     GRID_LOOP(i, rows * cols) {
         int64_t t = i / cols, d = i % cols, past = width - 1;
@@ -26,11 +27,14 @@ __global__ void move_tail(view<T> x, view<T> tail, int64_t past, int64_t rows, i
 }
 
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y) {
+    mat b = mat_none(bias) ? w : bias; // only for its type
     ON_TYPE(x, T,
             ON_TYPE(w, U,
-                    short_conv<T, U><<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(
-                        as<T>(x), as<U>(w), as<U>(bias), as<T>(tail), w.cols, act, x.rows, x.cols,
-                        as<T>(y))));
+                    ON_TYPE(b, B,
+                            short_conv<T, U, B>
+                            <<<blocks_for(x.rows * x.cols, 256), 256, 0, of(be)->stream>>>(
+                                as<T>(x), as<U>(w), as<B>(bias), as<T>(tail), w.cols, act, x.rows,
+                                x.cols, as<T>(y)))));
     launched(be, "short convolution");
     if (w.cols < 2)
         return;

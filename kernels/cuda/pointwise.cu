@@ -90,7 +90,8 @@ __global__ void log_forget(view<T> x, view<U> least, double divisor, double clam
     GRID_LOOP(i, rows * cols) {
         T *p = x.row(i / cols) + i % cols;
         double log_gate = log_forget_one(least.p ? (double)get(least.p[i % cols]) : 0, get(*p));
-        put(p, (float)fmax(log_gate / divisor, clamp));
+        double z = log_gate / divisor;
+        put(p, (float)(z < clamp ? clamp : z)); // fmax would turn NaN into the clamp
     }
 }
 
@@ -107,8 +108,8 @@ template <class T, class U>
 __global__ void time_step(view<T> x, view<U> bias, float lo, float hi, int64_t rows, int64_t cols) {
     GRID_LOOP(i, rows * cols) {
         T *p = x.row(i / cols) + i % cols;
-        put(p,
-            fminf(fmaxf(softplus_of(get(*p) + (bias.p ? get(bias.p[i % cols]) : 0.0f)), lo), hi));
+        float dt = softplus_of(get(*p) + (bias.p ? get(bias.p[i % cols]) : 0.0f));
+        put(p, dt < lo ? lo : dt > hi ? hi : dt); // fminf and fmaxf would hide a NaN
     }
 }
 
