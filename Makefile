@@ -37,7 +37,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all cuda demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 all: deltop
@@ -159,6 +159,11 @@ format: ## clang-format -i on all sources
 	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu')
 format-check:
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h' '*.cu')
+
+install: deltop ## into $(PREFIX), with deltop-cuda.so when it is built
+	install -D -m 755 deltop $(DESTDIR)$(PREFIX)/bin/deltop
+	@if [ -e deltop-cuda.so ]; then \
+	    install -D -m 755 deltop-cuda.so $(DESTDIR)$(PREFIX)/lib/deltop/deltop-cuda.so; fi
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16

@@ -67,7 +67,7 @@ int64_t session_train_length(const session *s) {
 }
 
 int64_t session_block(const session *s) {
-    return s->o->block ? s->o->block : 512;
+    return s->o->block ? s->o->block : s->be->block;
 }
 
 const char *session_how(const session *s, char *buf, size_t size) {

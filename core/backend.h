@@ -116,6 +116,7 @@ struct backend {
     int esize;                  // bytes of one element of a mat
     int exact_esize;            // the same of alloc_exact: never below 4
     int threads;                // 0 on devices where it means nothing
+    int64_t block;              // tokens at a time that suit it, for a model of moderate width
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     err fail;                   // first failure of an operation since the last backend_check
 };

@@ -42,6 +42,13 @@ backend *cuda_open(int device, precision p, int threads, err *e) {
         err_set(e, ERR_UNSUPPORTED, "the GPU computes in f32, tf32 or bf16; f64 is the CPU's");
         return NULL;
     }
+    // Without the driver nothing can work, and loading cuBLAS to find that out takes a tenth of a
+    // second.
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver) {
+        err_set(e, ERR_DEVICE, "no CUDA: the NVIDIA driver (libcuda.so.1) is not on this machine");
+        return NULL;
+    }
     void *so = load(path, sizeof path);
     if (!so) {
         if (path[0])

@@ -28,7 +28,7 @@ backend *cuda_or_skip(precision p) {
 
 void both_open(both *b, precision p) {
     err e = {0};
-    *b = (both){.seed = 1};
+    *b = (both){.seed = 1, .gap = 3};
     b->be[0] = cuda_or_skip(p);
     b->be[1] = cpu_open(PRECISION_F64, 0, &e);
     assert_non_null(b->be[1]);
@@ -64,11 +64,9 @@ double both_uniform(both *b, double lo, double hi) {
     return lo + (hi - lo) * ((double)((z ^ (z >> 31)) >> 11) * 0x1p-53);
 }
 
-enum { GAP = 3 }; // columns on either side; a row above and a row below
-
 pair pair_new(both *b, int64_t rows, int64_t cols, bool exact, double lo, double hi) {
     pair p;
-    int64_t n = (rows + 2) * (cols + 2 * GAP);
+    int64_t n = (rows + 2) * (cols + 2 * b->gap);
     double *x = malloc((size_t)n * sizeof *x);
     assert_non_null(x);
     assert_true(b->n < PAIR_MOST);
@@ -77,10 +75,10 @@ pair pair_new(both *b, int64_t rows, int64_t cols, bool exact, double lo, double
     for (int s = 0; s < 2; s++) {
         backend *be = b->be[s];
         p.all[s] =
-            (exact ? be->op->alloc_exact : be->op->alloc)(be, rows + 2, cols + (int64_t)2 * GAP);
+            (exact ? be->op->alloc_exact : be->op->alloc)(be, rows + 2, cols + (int64_t)2 * b->gap);
         both_check(b, "memory");
         be->op->write(be, x, p.all[s]);
-        p.at[s] = mat_cols(mat_rows(p.all[s], 1, rows), GAP, cols);
+        p.at[s] = mat_cols(mat_rows(p.all[s], 1, rows), b->gap, cols);
     }
     b->made[b->n++] = p;
     for (int64_t i = 0; i < rows * cols; i++)
@@ -108,13 +106,14 @@ double *pair_read(both *b, const pair *p, int side) {
 
 static void assert_surroundings(both *b, const pair *p) {
     mat all = p->all[0];
+    int64_t gap = (all.cols - p->at[0].cols) / 2;
     double *x = malloc((size_t)(all.rows * all.cols) * sizeof *x);
     assert_non_null(x);
     b->be[0]->op->read(b->be[0], all, x);
     int64_t written = 0;
     for (int64_t i = 0; i < all.rows; i++)
         for (int64_t j = 0; j < all.cols; j++) {
-            bool inside = i > 0 && i < all.rows - 1 && j >= GAP && j < all.cols - GAP;
+            bool inside = i > 0 && i < all.rows - 1 && j >= gap && j < all.cols - gap;
             written += !inside && !isnan(x[i * all.cols + j]);
         }
     free(x);

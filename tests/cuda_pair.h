@@ -13,7 +13,7 @@
 // fails when $DELTOP_NEED_GPU is set.
 backend *cuda_or_skip(precision p);
 
-enum { PAIR_MOST = 24 };
+enum { PAIR_MOST = 32 };
 
 typedef struct pair {
     mat all[2]; // with its surroundings
@@ -24,6 +24,7 @@ typedef struct both {
     backend *be[2]; // device, CPU in float64
     pair made[PAIR_MOST];
     int n;
+    int gap; // columns of NaN on either side: 3 unless changed; 8 keeps rows of 8 n numbers aligned
     uint64_t seed;
 } both;
 

@@ -123,6 +123,10 @@ static void dense(both *b, int64_t rows, int64_t cols) {
         EACH(i) b->be[i]->op->linear(b->be[i], x.at[i], w.at[i], MAT_NONE, y.at[i]);
         note_sum(b, "linear without bias", &y, cols);
     }
+    // A matrix of one row is stored in float32 (one head, the gate of shared experts).
+    pair row = pair_new(b, 1, cols, true, -1, 1), gate = pair_new(b, rows, 1, false, -1, 1);
+    EACH(i) b->be[i]->op->linear(b->be[i], x.at[i], row.at[i], MAT_NONE, gate.at[i]);
+    note_sum(b, "linear, one exact row", &gate, cols);
     pair y = pair_new(b, rows, cols, false, -1, 1);
     EACH(i) b->be[i]->op->add(b->be[i], x.at[i], -0.75, y.at[i]);
     note(b, "add", &y);
@@ -221,6 +225,9 @@ static void heads(both *b, int64_t rows, int64_t cols) {
     note(b, "scale_heads, one row", &y);
     EACH(i) b->be[i]->op->scale_heads(b->be[i], x.at[i], MAT_NONE, 1, d, twice.at[i]);
     note(b, "scale_heads, repeated", &twice);
+    pair decay = pair_new(b, rows, cols, true, -1, 0);
+    EACH(i) b->be[i]->op->scale_heads(b->be[i], decay.at[i], MAT_NONE, 1, d, twice.at[i]);
+    note(b, "scale_heads, repeated exact", &twice);
     EACH(i) b->be[i]->op->scale_heads(b->be[i], x.at[i], s.at[i], 1, d, x.at[i]);
     note(b, "scale_heads in place", &x);
     EACH(i) b->be[i]->op->dot_heads(b->be[i], x.at[i], z.at[i], w.at[i], d, sum.at[i]);

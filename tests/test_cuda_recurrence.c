@@ -105,14 +105,19 @@ static plan plan_of(int kind, int64_t T, int K, int V, int H, int Hk, int n_h) {
                   .keys = KEYS_RANDOM};
 }
 
-// Prints the worst of each precision.
+// Prints the worst of each precision, of the step form on rows without any alignment and of whatever
+// the device takes for aligned rows (chunks, where it has them).
 static void over_precisions(const char *what, double (*body)(both *b)) {
     for (int i = 0; i < PRECISIONS; i++) {
         both b;
         both_open(&b, precisions[i]);
-        double e = body(&b);
-        printf("measured cuda %-4s recurrence, %-22s worst %.1e\n", precision_name(precisions[i]),
-               what, e);
+        b.be[0]->recurrence = RECURRENCE_STEP;
+        double step = body(&b);
+        b.be[0]->recurrence = RECURRENCE_AUTO;
+        b.gap = 8;
+        double best = body(&b);
+        printf("measured cuda %-4s recurrence, %-12s worst %.1e step by step, %.1e as it comes\n",
+               precision_name(precisions[i]), what, step, best);
         both_close(&b);
     }
 }
@@ -130,12 +135,13 @@ static double lengths(both *b) {
 }
 
 static double sizes(both *b) {
-    static const int size[] = {16, 24, 64, 80, 96, 128, 192, 256, 512};
+    static const int size[] = {16, 24, 32, 64, 80, 96, 128, 192, 256, 512};
+    enum { SIZES = sizeof size / sizeof *size };
     double worst = 0;
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < SIZES; i++)
         for (int kind = 0; kind < 9; kind++) {
             // Every K with V = K, with another V and with 512.
-            int V[] = {size[i], size[(i * 5 + kind) % 9], 512};
+            int V[] = {size[i], size[(i * 3 + kind) % SIZES], 512};
             plan p = plan_of(kind, 65, size[i], V[kind % 3], 2, 1 + kind % 2, 1 + (kind + i) % 3);
             worst = fmax(worst, compare(b, p, 1000 + 10 * (uint64_t)i + (uint64_t)kind, NULL, 0));
         }

@@ -1,7 +1,7 @@
 // Singular values of many states (kernels/svals.h) against closed forms and LAPACKE dgesdd, and
 // the numbers made of them (analyses/rank.h).
-#include "core/mem.h"
 #include "analyses/rank.h"
+#include "core/mem.h"
 #include "kernels/svals.h"
 
 #include <float.h>

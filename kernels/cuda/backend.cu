@@ -273,6 +273,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     c->base.prec = p;
     c->base.esize = p == PRECISION_BF16 ? 2 : 4;
     c->base.exact_esize = 4;
+    c->base.block = 8192; // enough tokens to repay the launches
     c->base.threads = host_threads;
     backend *be = &c->base;
     if (!cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||

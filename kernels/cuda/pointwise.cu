@@ -33,9 +33,10 @@ void cuda_multiply(backend *be, mat gate, activation act, mat x) {
     launched(be, "gate");
 }
 
-template <class T, class U>
+// x may be an exact decay and y not.
+template <class T, class U, class O>
 __global__ void scale_heads(view<T> x, view<U> s, bool each, float c, int64_t head_dim,
-                            int64_t group, int64_t rows, int64_t cols, view<T> y) {
+                            int64_t group, int64_t rows, int64_t cols, view<O> y) {
     GRID_LOOP(i, rows * cols) {
         int64_t t = i / cols, h = i % cols / head_dim, d = i % cols % head_dim;
         float scale = c * (s.p ? get(s.row(each ? t : 0)[h]) : 1.0f);
@@ -48,9 +49,11 @@ void cuda_scale_heads(backend *be, mat x, mat s, double c, int64_t head_dim, mat
     mat factor = mat_none(s) ? x : s;
     ON_TYPE(x, T,
             ON_TYPE(factor, U,
-                    scale_heads<T, U><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
-                        as<T>(x), as<U>(s), s.rows != 1, (float)c, head_dim, group, y.rows, y.cols,
-                        as<T>(y))));
+                    ON_TYPE(y, O,
+                            scale_heads<T, U, O>
+                            <<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
+                                as<T>(x), as<U>(s), s.rows != 1, (float)c, head_dim, group, y.rows,
+                                y.cols, as<O>(y)))));
     launched(be, "scale heads");
 }
 
