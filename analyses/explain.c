@@ -159,7 +159,7 @@ const recurrence recurrences[] = {
         .name = "Gated DeltaNet",
         .alias = "gdn",
         .families = "gated_deltanet gated_delta_net qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe "
-                    "qwen3_5_moe_text olmo_hybrid",
+                    "qwen3_5_moe_text olmo_hybrid hf_gpt",
         .idea = "Fades the whole state, then corrects what the key points at.",
         .loss = "L(X) = β/2 ‖Xᵀk − v‖², at X = α H",
         .gradient = "∇L = β k (Xᵀk − v)ᵀ",

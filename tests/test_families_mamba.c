@@ -273,8 +273,8 @@ static void b24_sizes_that_are_null_are_never_zero(void **state) {
         tiny_free(t);
     }
     tiny_model *t = tiny_mamba((tiny_mamba_spec){.seed = 19});
-    tiny_set(t, "model_type", json_string("hf_gpt"));
-    REFUSED(t, ERR_UNSUPPORTED, "model_type \"hf_gpt\" is not known here");
+    tiny_set(t, "model_type", json_string("gpt_mamba"));
+    REFUSED(t, ERR_UNSUPPORTED, "model_type \"gpt_mamba\" is not known here");
     tiny_set(t, "model_type", NULL);
     REFUSED(t, ERR_INPUT, "no model_type");
     tiny_free(t);

@@ -30,6 +30,10 @@ static const tensor *take(builder *b, const char *name, err *e) {
         return t;
     }
     if (!b->be) {
+        // Once, however many parts are cut from it.
+        for (size_t i = 0; i < b->m->missing.n; i++)
+            if (strcmp(b->m->missing.v[i], name) == 0)
+                return NULL;
         name_list_add(&b->m->missing, e, "%s", name);
         return NULL;
     }

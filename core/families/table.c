@@ -4,41 +4,37 @@
 
 #include <string.h>
 
-extern const family family_delta_net, family_gated_deltanet, family_gated_deltaproduct, family_kda,
-    family_comba;
-extern const family family_gla, family_retnet, family_hgrn2, family_linear_attn, family_rwkv7;
-extern const family family_mamba2, family_bamba, family_granitemoehybrid, family_falcon_h1,
-    family_nemotron_h;
-extern const family family_qwen3_next, family_qwen3_5, family_olmo_hybrid, family_kimi_linear,
-    family_rwkv4;
-
-// One line each.
+// One line each; the last one ends in a backslash, too, so that a new one touches no other.
 // clang-format off
-const family *const families[] = {
-    &family_delta_net,
-    &family_gated_deltanet,
-    &family_gated_deltaproduct,
-    &family_kda,
-    &family_comba,
-    &family_gla,
-    &family_retnet,
-    &family_hgrn2,
-    &family_linear_attn,
-    &family_rwkv7,
-    &family_mamba2,
-    &family_bamba,
-    &family_granitemoehybrid,
-    &family_falcon_h1,
-    &family_nemotron_h,
-    &family_qwen3_next,
-    &family_qwen3_5,
-    &family_olmo_hybrid,
-    &family_kimi_linear,
-    &family_rwkv4,
+#define FAMILIES(ONE)       \
+    ONE(delta_net)          \
+    ONE(gated_deltanet)     \
+    ONE(gated_deltaproduct) \
+    ONE(kda)                \
+    ONE(comba)              \
+    ONE(gla)                \
+    ONE(retnet)             \
+    ONE(hgrn2)              \
+    ONE(linear_attn)        \
+    ONE(rwkv7)              \
+    ONE(mamba2)             \
+    ONE(bamba)              \
+    ONE(granitemoehybrid)   \
+    ONE(falcon_h1)          \
+    ONE(nemotron_h)         \
+    ONE(qwen3_next)         \
+    ONE(qwen3_5)            \
+    ONE(olmo_hybrid)        \
+    ONE(kimi_linear)        \
+    ONE(rwkv4)              \
+    ONE(lit_gpt)            \
 
-    NULL,
-};
+#define DECLARE(name) extern const family family_##name;
+#define ENTRY(name) &family_##name,
 // clang-format on
+
+FAMILIES(DECLARE)
+const family *const families[] = {FAMILIES(ENTRY) NULL};
 
 const family *family_find(const char *model_type, const char **nearest) {
     int best = 1 << 20;

@@ -120,29 +120,53 @@ static bool bind_gated_query(attention *a, builder *b, const char *prefix, err *
     return true;
 }
 
+static bool bind_fused(attention *a, builder *b, const char *prefix, err *e) {
+    const attention_spec *s = &a->s;
+    char w[300], c[300];
+    int64_t d = s->head_dim, n = s->kv_heads, each = s->heads / n, all = (each + 2) * d;
+    const int64_t first[] = {0, each * d, (each + 1) * d}, rows[] = {each * d, d, d};
+    mat *to[] = {&a->q, &a->k, &a->v}, *bias[] = {&a->q_bias, &a->k_bias, &a->v_bias};
+    snprintf(w, sizeof w, "%s.%s.weight", prefix, s->fused);
+    snprintf(c, sizeof c, "%s.%s.bias", prefix, s->fused);
+    for (int i = 0; i < 3; i++) {
+        if (!build_blocks(b, to[i], n, first[i], rows[i], all, b->m->info.D, w, e) ||
+            (s->qkv_bias && !build_blocks(b, bias[i], n, first[i], rows[i], all, 1, c, e)))
+            return false;
+        if (!mat_none(*bias[i]))
+            *bias[i] = mat_reshape(*bias[i], 1, n * rows[i]);
+    }
+    return true;
+}
+
 static bool bind(attention *a, builder *b, const char *prefix, err *e) {
     const attention_spec *s = &a->s;
     int64_t D = b->m->info.D, nq = s->heads * s->head_dim, nk = s->kv_heads * s->head_dim;
+    char out[2][128];
+    const bool apart = !s->fused;
+    snprintf(out[0], sizeof out[0], "%s.weight", apart ? "o_proj" : s->out);
+    snprintf(out[1], sizeof out[1], "%s.bias", apart ? "o_proj" : s->out);
     struct {
         const char *name;
         mat *w;
         int64_t rows, cols;
         bool wanted, offset;
     } part[] = {
-        {"q_proj.weight", &a->q, nq, D, !s->out_gate, false},
-        {"k_proj.weight", &a->k, nk, D, true, false},
-        {"v_proj.weight", &a->v, nk, D, true, false},
-        {"o_proj.weight", &a->o, D, nq, true, false},
-        {"q_proj.bias", &a->q_bias, 1, nq, s->qkv_bias && !s->out_gate, false},
-        {"k_proj.bias", &a->k_bias, 1, nk, s->qkv_bias, false},
-        {"v_proj.bias", &a->v_bias, 1, nk, s->qkv_bias, false},
-        {"o_proj.bias", &a->o_bias, 1, D, s->o_bias, false},
+        {"q_proj.weight", &a->q, nq, D, apart && !s->out_gate, false},
+        {"k_proj.weight", &a->k, nk, D, apart, false},
+        {"v_proj.weight", &a->v, nk, D, apart, false},
+        {out[0], &a->o, D, nq, true, false},
+        {"q_proj.bias", &a->q_bias, 1, nq, apart && s->qkv_bias && !s->out_gate, false},
+        {"k_proj.bias", &a->k_bias, 1, nk, apart && s->qkv_bias, false},
+        {"v_proj.bias", &a->v_bias, 1, nk, apart && s->qkv_bias, false},
+        {out[1], &a->o_bias, 1, D, s->o_bias, false},
         {"q_norm.weight", &a->q_norm, 1, s->norm_whole ? nq : s->head_dim, s->qk_norm,
          s->norm_offset},
         {"k_norm.weight", &a->k_norm, 1, s->norm_whole ? nk : s->head_dim, s->qk_norm,
          s->norm_offset},
     };
     if (s->out_gate && !bind_gated_query(a, b, prefix, e))
+        return false;
+    if (s->fused && !bind_fused(a, b, prefix, e))
         return false;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[300];

@@ -21,9 +21,13 @@ typedef struct attention_spec {
     bool out_gate;
     bool norm_offset; // q_norm and k_norm are stored as differences from 1
     bool norm_whole;  // they run over all heads at once
+    // lit-gpt: one matrix of this name holds, key/value head by key/value head, the rows of its query
+    // heads, its key and its value; `out` is the name that o_proj has then. NULL: matrices apart.
+    const char *fused, *out;
 } attention_spec;
 
-// Reads PREFIX.{q,k,v,o}_proj.weight (+ .bias), PREFIX.{q,k}_norm.weight. NULL: *e is filled.
+// Reads PREFIX.{q,k,v,o}_proj.weight or PREFIX.{FUSED,OUT}.weight (+ .bias), and
+// PREFIX.{q,k}_norm.weight. NULL: *e is filled.
 module *attention_new(builder *b, const char *prefix, const attention_spec *s, err *e);
 
 #endif

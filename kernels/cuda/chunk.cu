@@ -19,7 +19,7 @@
 #include <cuda_pipeline.h>
 
 // Floats of the query rows in prepare; T takes their place later.
-template <int K> constexpr int query_space() {
+template <int K> __host__ __device__ constexpr int query_space() {
     return 64 * (K + 4 > 68 ? K + 4 : 68);
 }
 
