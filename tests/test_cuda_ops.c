@@ -259,7 +259,9 @@ static void shifts(both *b, int64_t rows, int64_t cols) {
     EACH(i) b->be[i]->op->mix(b->be[i], x.at[i], d.at[i], each.at[i], x.at[i]);
     note(b, "mix into x", &x);
     x = pair_new(b, rows, cols, false, -1, 1); // both sides equal again
-    for (int64_t width = 1; width <= 5; width += width < 2 ? 1 : 2) {
+    static const int64_t widths[] = {1, 2, 4, 8, 9};
+    for (int j = 0; j < 5; j++) {
+        int64_t width = widths[j];
         // Weights are in the precision's element, a bias is a vector and exact.
         pair w = pair_new(b, cols, width, false, -1, 1), bias = pair_new(b, 1, cols, true, -1, 1);
         pair past = pair_new(b, width > 1 ? width - 1 : 1, cols, false, -1, 1);
