@@ -52,7 +52,10 @@ static double compare(both *b, plan p, uint64_t seed, const int64_t *cuts, int n
     bool two = s->erase == ERASE_PAIR;
     pair a = two ? given(b, x.a, T, s->H * s->K, false) : none;
     pair c = two ? given(b, x.b, T, s->Hk * s->K, false) : none;
+    int gap = b->gap;
+    b->gap = 0; // states have rows without gaps
     pair S = given(b, x.state, s->H * s->K, s->V, true);
+    b->gap = gap;
     pair o = pair_new(b, T, s->H * s->V, false, 0, 0);
     for (int side = 0; side < 2; side++) {
         int pieces = side == 0 ? n_cuts : 0;
