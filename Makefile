@@ -37,7 +37,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all cuda install demo test test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 all: deltop
@@ -86,6 +86,9 @@ endif
 # Its tokenizer is a fake one.
 $(BUILD)/tests/test_document: WRAP := -Wl,--wrap=tokenizer_encode,--wrap=tokenizer_adds_special
 
+# deltop-cuda.so resolves core's functions from the program that opens it.
+$(BUILD)/tests/test_cuda_%: WRAP := -rdynamic
+
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
 	$(call SAY,link)
 	$(Q)$(CC) -o $@ $^ $(WRAP) -lcmocka $(LIBS)
@@ -127,6 +130,11 @@ test: ## set up, build and run the test suite
 	@$(MAKE) --no-print-directory run-test
 run-test: deltop tests
 	@scripts/test.sh $(BUILD) $(TESTS)
+
+GPU_TESTS := $(filter $(BUILD)/tests/test_cuda_%,$(TESTS))
+
+test-gpu: deltop-cuda.so $(GPU_TESTS) ## the CUDA backend against the CPU in float64; needs a GPU and nvcc
+	@scripts/test.sh $(BUILD) $(GPU_TESTS)
 
 test-trained: deltop $(BUILD)/tests/test_trained ## the trained models over all 32768 tokens of the reference (minutes)
 	@DELTOP_TRAINED_LENGTH=32768 scripts/test.sh $(BUILD) $(BUILD)/tests/test_trained

@@ -4,9 +4,9 @@
 
 #include "core/backend.h"
 
-// Looks for deltop-cuda.so beside the program, then in ../lib/deltop. device: 0 ...; p: f32, tf32 or
-// bf16. ERR_DEVICE with one sentence when the file, the driver or the device is not there. Close with
-// backend_close.
+// Looks for deltop-cuda.so beside the program, then in ../lib/deltop; $DELTOP_CUDA_SO, when set, is
+// the only place (test programs lie elsewhere). device: 0 ...; p: f32, tf32 or bf16. ERR_DEVICE with
+// one sentence when the file, the driver or the device is not there. Close with backend_close.
 backend *cuda_open(int device, precision p, int threads, err *e);
 
 #endif

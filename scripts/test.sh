@@ -6,6 +6,8 @@
 # the cores too (measured: 20 s of processor time against 2 s).
 set -u
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
+# Test programs do not lie beside the CUDA backend.
+export DELTOP_CUDA_SO=${DELTOP_CUDA_SO:-$PWD/deltop-cuda.so}
 build=$1
 shift
 passed=0 failed=0 skipped=0 bad=""

@@ -79,6 +79,8 @@ static void attend_all(backend *be, mat q, mat k, mat v, int64_t d, int64_t firs
 
 void cuda_attention(backend *be, mat q, mat k, mat v, int64_t head_dim, int64_t first_query,
                     int64_t window, mat o) {
+    if (q.rows == 0)
+        return;
     int64_t widest = v.cols / (k.cols / head_dim);
     widest = widest > head_dim ? widest : head_dim;
     if (widest > 32 * LARGEST) {

@@ -53,9 +53,12 @@ static mat allocate(backend *be, int64_t rows, int64_t cols, int esize) {
                 (long long)cols);
         return mat{};
     }
-    if (!cuda_ok(be, cudaMallocAsync(&p, n ? n : 1, of(be)->stream), "weights and activations") ||
-        !cuda_ok(be, cudaMemsetAsync(p, 0, n, of(be)->stream), "weights and activations"))
+    if (!cuda_ok(be, cudaMallocAsync(&p, n ? n : 1, of(be)->stream), "weights and activations"))
         return mat{};
+    if (!cuda_ok(be, cudaMemsetAsync(p, 0, n, of(be)->stream), "weights and activations")) {
+        cudaFreeAsync(p, of(be)->stream);
+        return mat{};
+    }
     return mat{p, rows, cols, cols, esize};
 }
 
@@ -233,9 +236,25 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
         return NULL;
     }
     cudaDeviceProp prop;
-    if (cudaGetDeviceProperties(&prop, device) != cudaSuccess || prop.major < 8) {
+    r = cudaGetDeviceProperties(&prop, device);
+    if (r != cudaSuccess) {
+        err_set(e, ERR_DEVICE, "cuda:%d: %s", device, cudaGetErrorString(r));
+        return NULL;
+    }
+    if (prop.major < 8) {
         err_set(e, ERR_DEVICE, "cuda:%d (%s) has compute capability %d.%d, 8.0 or newer is needed",
                 device, prop.name, prop.major, prop.minor);
+        return NULL;
+    }
+    // A file built for other architectures is refused here and not at its first kernel (fault B62).
+    cudaFuncAttributes code;
+    r = cudaSetDevice(device);
+    if (r == cudaSuccess)
+        r = cudaFuncGetAttributes(&code, convert<float, float>);
+    if (r != cudaSuccess) {
+        err_set(e, ERR_DEVICE,
+                "cuda:%d (%s, compute capability %d.%d): deltop-cuda.so has no code for it: %s",
+                device, prop.name, prop.major, prop.minor, cudaGetErrorString(r));
         return NULL;
     }
     // A host backend underneath: analyses of host arrays use its threads and single-threaded BLAS.
@@ -257,8 +276,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     c->base.block = 8192; // enough tokens to repay the launches
     c->base.threads = host_threads;
     backend *be = &c->base;
-    if (!cuda_ok(be, cudaSetDevice(device), "open") ||
-        !cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
+    if (!cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
         cublasCreate(&c->blas) != CUBLAS_STATUS_SUCCESS ||
         cublasSetStream(c->blas, c->stream) != CUBLAS_STATUS_SUCCESS) {
         if (be->fail.code == ERR_NONE)

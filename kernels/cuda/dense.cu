@@ -37,6 +37,17 @@ static cudaDataType type_of(mat m) {
 void cuda_linear(backend *be, mat x, mat w, mat bias, mat y) {
     if (x.rows == 0)
         return;
+    // cuBLAS multiplies equal types. A matrix of one row (one head, a gate of all experts) is stored
+    // like a vector, in float32, and is rounded here like any other matrix.
+    if (x.esize != w.esize) {
+        mat like = (x.esize == 4 ? be->op->alloc_exact : be->op->alloc)(be, w.rows, w.cols);
+        if (mat_none(like))
+            return;
+        be->op->copy(be, w, like);
+        cuda_linear(be, x, like, bias, y);
+        be->op->free(be, like);
+        return;
+    }
     const float one = 1, zero = 0;
     cublasComputeType_t compute =
         be->prec == PRECISION_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;

@@ -90,6 +90,11 @@ static inline unsigned blocks_for(int64_t n, int threads) {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < (n);                      \
          i += (int64_t)gridDim.x * blockDim.x)
 
+// The same with a warp (a row of threads of the block) for every j.
+#define WARP_LOOP(j, n)                                                                            \
+    for (int64_t j = blockIdx.x * (int64_t)blockDim.y + threadIdx.y; j < (n);                      \
+         j += (int64_t)gridDim.x * blockDim.y)
+
 __device__ static inline float warp_sum(float x) {
     for (int d = 16; d; d >>= 1)
         x += __shfl_xor_sync(~0u, x, d);

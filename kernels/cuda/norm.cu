@@ -7,20 +7,19 @@ enum { WARPS = 8 };
 template <class T, class U>
 __global__ void rms_rows(view<T> x, view<U> w, int64_t groups, float eps, int64_t rows,
                          int64_t cols, view<T> y) {
-    int64_t t = blockIdx.x * (int64_t)WARPS + threadIdx.y;
-    if (t >= rows)
-        return;
-    const T *a = x.row(t);
-    T *b = y.row(t);
-    float sum = 0;
-    for (int64_t i = threadIdx.x; i < cols; i += 32) {
-        float v = get(a[i]);
-        sum += v * v;
+    WARP_LOOP(t, rows) {
+        const T *a = x.row(t);
+        T *b = y.row(t);
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < cols; i += 32) {
+            float v = get(a[i]);
+            sum += v * v;
+        }
+        float scale = rsqrtf(warp_sum(sum) / (float)cols + eps);
+        const U *weight = w.p ? w.row(t % groups) : nullptr;
+        for (int64_t i = threadIdx.x; i < cols; i += 32)
+            put(&b[i], get(a[i]) * scale * (weight ? get(weight[i]) : 1.0f));
     }
-    float scale = rsqrtf(warp_sum(sum) / (float)cols + eps);
-    const U *weight = w.p ? w.row(t % groups) : nullptr;
-    for (int64_t i = threadIdx.x; i < cols; i += 32)
-        put(&b[i], get(a[i]) * scale * (weight ? get(weight[i]) : 1.0f));
 }
 
 void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y) {
@@ -39,21 +38,20 @@ void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y) {
 template <class T>
 __global__ void norm_heads(view<T> x, int64_t head_dim, int64_t heads, int64_t n, head_norm kind,
                            float eps) {
-    int64_t j = blockIdx.x * (int64_t)WARPS + threadIdx.y;
-    if (j >= n)
-        return;
-    T *a = x.row(j / heads) + j % heads * head_dim;
-    float sum = 0;
-    for (int64_t i = threadIdx.x; i < head_dim; i += 32) {
-        float v = get(a[i]);
-        sum += kind == HEAD_NORM_L1 ? v : v * v;
+    WARP_LOOP(j, n) {
+        T *a = x.row(j / heads) + j % heads * head_dim;
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < head_dim; i += 32) {
+            float v = get(a[i]);
+            sum += kind == HEAD_NORM_L1 ? v : v * v;
+        }
+        sum = warp_sum(sum);
+        float by = kind == HEAD_NORM_L2   ? sqrtf(sum + eps)
+                   : kind == HEAD_NORM_L1 ? sum + eps
+                                          : fmaxf(sqrtf(sum), eps);
+        for (int64_t i = threadIdx.x; i < head_dim; i += 32)
+            put(&a[i], get(a[i]) / by);
     }
-    sum = warp_sum(sum);
-    float by = kind == HEAD_NORM_L2   ? sqrtf(sum + eps)
-               : kind == HEAD_NORM_L1 ? sum + eps
-                                      : fmaxf(sqrtf(sum), eps);
-    for (int64_t i = threadIdx.x; i < head_dim; i += 32)
-        put(&a[i], get(a[i]) / by);
 }
 
 void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, double eps) {
@@ -70,22 +68,21 @@ void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, 
 template <class T, class U>
 __global__ void layer_groups(view<T> x, view<U> w, view<U> bias, int64_t group, int64_t groups,
                              int64_t n, double eps, view<T> y) {
-    int64_t j = blockIdx.x * (int64_t)WARPS + threadIdx.y;
-    if (j >= n)
-        return;
-    int64_t at = j % groups * group;
-    const T *a = x.row(j / groups) + at;
-    T *b = y.row(j / groups) + at;
-    double sum = 0, var = 0;
-    for (int64_t i = threadIdx.x; i < group; i += 32)
-        sum += (double)get(a[i]);
-    double mean = warp_sum(sum) / (double)group;
-    for (int64_t i = threadIdx.x; i < group; i += 32)
-        var += ((double)get(a[i]) - mean) * ((double)get(a[i]) - mean);
-    float scale = (float)(1 / sqrt(warp_sum(var) / (double)group + eps));
-    for (int64_t i = threadIdx.x; i < group; i += 32) {
-        float z = (float)((double)get(a[i]) - mean) * scale;
-        put(&b[i], z * (w.p ? get(w.p[at + i]) : 1.0f) + (bias.p ? get(bias.p[at + i]) : 0.0f));
+    WARP_LOOP(j, n) {
+        int64_t at = j % groups * group;
+        const T *a = x.row(j / groups) + at;
+        T *b = y.row(j / groups) + at;
+        double sum = 0, var = 0;
+        for (int64_t i = threadIdx.x; i < group; i += 32)
+            sum += (double)get(a[i]);
+        double mean = warp_sum(sum) / (double)group;
+        for (int64_t i = threadIdx.x; i < group; i += 32)
+            var += ((double)get(a[i]) - mean) * ((double)get(a[i]) - mean);
+        float scale = (float)(1 / sqrt(warp_sum(var) / (double)group + eps));
+        for (int64_t i = threadIdx.x; i < group; i += 32) {
+            float z = (float)((double)get(a[i]) - mean) * scale;
+            put(&b[i], z * (w.p ? get(w.p[at + i]) : 1.0f) + (bias.p ? get(bias.p[at + i]) : 0.0f));
+        }
     }
 }
 

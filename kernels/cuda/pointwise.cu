@@ -33,9 +33,10 @@ void cuda_multiply(backend *be, mat gate, activation act, mat x) {
     launched(be, "gate");
 }
 
-template <class T, class U>
+// x may be an exact decay and y not.
+template <class T, class U, class O>
 __global__ void scale_heads(view<T> x, view<U> s, bool each, float c, int64_t head_dim,
-                            int64_t group, int64_t rows, int64_t cols, view<T> y) {
+                            int64_t group, int64_t rows, int64_t cols, view<O> y) {
     GRID_LOOP(i, rows * cols) {
         int64_t t = i / cols, h = i % cols / head_dim, d = i % cols % head_dim;
         float scale = c * (s.p ? get(s.row(each ? t : 0)[h]) : 1.0f);
@@ -48,9 +49,11 @@ void cuda_scale_heads(backend *be, mat x, mat s, double c, int64_t head_dim, mat
     mat factor = mat_none(s) ? x : s;
     ON_TYPE(x, T,
             ON_TYPE(factor, U,
-                    scale_heads<T, U><<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
-                        as<T>(x), as<U>(s), s.rows != 1, (float)c, head_dim, group, y.rows, y.cols,
-                        as<T>(y))));
+                    ON_TYPE(y, O,
+                            scale_heads<T, U, O>
+                            <<<blocks_for(y.rows * y.cols, 256), 256, 0, of(be)->stream>>>(
+                                as<T>(x), as<U>(s), s.rows != 1, (float)c, head_dim, group, y.rows,
+                                y.cols, as<O>(y)))));
     launched(be, "scale heads");
 }
 
@@ -90,7 +93,8 @@ __global__ void log_forget(view<T> x, view<U> least, double divisor, double clam
     GRID_LOOP(i, rows * cols) {
         T *p = x.row(i / cols) + i % cols;
         double log_gate = log_forget_one(least.p ? (double)get(least.p[i % cols]) : 0, get(*p));
-        put(p, (float)fmax(log_gate / divisor, clamp));
+        double z = log_gate / divisor;
+        put(p, (float)(z < clamp ? clamp : z)); // fmax would turn NaN into the clamp
     }
 }
 
@@ -107,8 +111,8 @@ template <class T, class U>
 __global__ void time_step(view<T> x, view<U> bias, float lo, float hi, int64_t rows, int64_t cols) {
     GRID_LOOP(i, rows * cols) {
         T *p = x.row(i / cols) + i % cols;
-        put(p,
-            fminf(fmaxf(softplus_of(get(*p) + (bias.p ? get(bias.p[i % cols]) : 0.0f)), lo), hi));
+        float dt = softplus_of(get(*p) + (bias.p ? get(bias.p[i % cols]) : 0.0f));
+        put(p, dt < lo ? lo : dt > hi ? hi : dt); // fminf and fmaxf would hide a NaN
     }
 }
 

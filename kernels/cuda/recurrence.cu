@@ -154,8 +154,9 @@ template <class T, int ROWS> static void launch(backend *be, const steps *s, mat
                          (int)p->erase, (float)p->scale,
                          s->T,          !mat_none(s->beta)};
     int tokens = STAGE / p->n_h > 0 ? STAGE / p->n_h : 1;
-    const size_t most = 200 << 10;
-    while (tokens > 1 && stage_bytes(p, tokens) > most)
+    int most = 48 << 10; // what every device has
+    cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, of(be)->device);
+    while (tokens > 1 && stage_bytes(p, tokens) > (size_t)most)
         tokens /= 2;
     size_t bytes = stage_bytes(p, tokens);
     if (!cuda_ok(be,

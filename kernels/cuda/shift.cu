@@ -41,17 +41,16 @@ void cuda_mix(backend *be, mat x, mat d, mat m, mat y) {
 template <class T, class U, class O>
 __global__ void dot_heads(view<T> x, view<T> z, view<U> w, int64_t head_dim, int64_t rows,
                           int64_t heads, view<O> y) {
-    int64_t j = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
-    if (j >= rows * heads)
-        return;
-    int64_t t = j / heads, h = j % heads;
-    const T *a = x.row(t) + h * head_dim, *b = z.row(t) + h * head_dim;
-    float sum = 0;
-    for (int64_t i = threadIdx.x; i < head_dim; i += 32)
-        sum += (w.p ? get(w.p[h * head_dim + i]) : 1.0f) * get(a[i]) * get(b[i]);
-    sum = warp_sum(sum);
-    if (threadIdx.x == 0)
-        put(&y.row(t)[h], sum);
+    WARP_LOOP(j, rows * heads) {
+        int64_t t = j / heads, h = j % heads;
+        const T *a = x.row(t) + h * head_dim, *b = z.row(t) + h * head_dim;
+        float sum = 0;
+        for (int64_t i = threadIdx.x; i < head_dim; i += 32)
+            sum += (w.p ? get(w.p[h * head_dim + i]) : 1.0f) * get(a[i]) * get(b[i]);
+        sum = warp_sum(sum);
+        if (threadIdx.x == 0)
+            put(&y.row(t)[h], sum);
+    }
 }
 
 void cuda_dot_heads(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y) {
