@@ -86,6 +86,13 @@ endif
 # Its tokenizer is a fake one.
 $(BUILD)/tests/test_document: WRAP := -Wl,--wrap=tokenizer_encode,--wrap=tokenizer_adds_special
 
+# It opens the CUDA backend, which resolves names from the program and is looked for beside it.
+$(BUILD)/tests/test_cuda_svals: WRAP := -rdynamic
+$(BUILD)/tests/test_cuda_svals: | $(BUILD)/tests/deltop-cuda.so
+$(BUILD)/tests/deltop-cuda.so:
+	@mkdir -p $(@D)
+	@ln -sfn ../../deltop-cuda.so $@
+
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(TEST_AUX) $(LIB)
 	$(call SAY,link)
 	$(Q)$(CC) -o $@ $^ $(WRAP) -lcmocka $(LIBS)
