@@ -19,7 +19,7 @@
 
 #include "kernels/cuda/states_march.h"
 #include "kernels/cuda/states_reduce.h"
-
+// uses reduce_job
 #include "kernels/cuda/states_finish.h"
 
 enum {
@@ -191,18 +191,20 @@ static bool launch_round(spectra *x, const replay_view<T> &v, round_slot *r, int
 static bool collect(spectra *x, round_slot *r, int64_t n, double *sv, double *fro) {
     if (r->positions == 0)
         return true;
-    size_t value = sizeof(double), row = (size_t)r->positions * value, pitch = (size_t)n * value;
-    size_t k = (size_t)x->n;
-    bool ok = cuda_ok(x->be, cudaEventSynchronize(r->done), "state spectra") &&
-              cuda_ok(x->be,
-                      cudaMemcpy2DAsync(sv + r->first * x->n, pitch * k, r->sv, row * k, row * k,
-                                        (size_t)x->n_heads, cudaMemcpyDeviceToHost, x->out),
-                      "singular values") &&
-              cuda_ok(x->be,
-                      cudaMemcpy2DAsync(fro + r->first, pitch, r->fro, row, row, (size_t)x->n_heads,
-                                        cudaMemcpyDeviceToHost, x->out),
-                      "norms of states") &&
-              cuda_ok(x->be, cudaStreamSynchronize(x->out), "singular values");
+    bool ok = cuda_ok(x->be, cudaEventSynchronize(r->done), "state spectra");
+    for (int64_t h = 0; ok && h < x->n_heads; h++) {
+        int64_t to = h * n + r->first, from = h * r->positions;
+        size_t bytes = (size_t)r->positions * sizeof(double);
+        ok =
+            cuda_ok(x->be,
+                    cudaMemcpyAsync(sv + to * x->n, r->sv + from * x->n, bytes * x->n,
+                                    cudaMemcpyDeviceToHost, x->out),
+                    "singular values") &&
+            cuda_ok(x->be,
+                    cudaMemcpyAsync(fro + to, r->fro + from, bytes, cudaMemcpyDeviceToHost, x->out),
+                    "norms of states");
+    }
+    ok = ok && cuda_ok(x->be, cudaStreamSynchronize(x->out), "singular values");
     for (int i = 0; ok && x->trace && i < STAGES; i++) {
         float ms = 0;
         cudaEventElapsedTime(&ms, r->mark[i], r->mark[i + 1]);

@@ -49,7 +49,7 @@ template <int W, int R> struct reduce_shape {
     static const int STAGES = R < 8 ? R : 8, STAGE_ROWS = R / STAGES;
 };
 
-struct pair64 {
+struct alignas(16) pair64 { // one 16-byte load
     double v, w;
 };
 
@@ -186,6 +186,15 @@ __device__ static inline double exchange(double low, double high, int bit) {
     return keep + __shfl_xor_sync(~0u, send, bit);
 }
 
+// The sum of W numbers that everybody reads: four chains, for an addition waits for the one before.
+template <int W> __device__ static inline double sum_of(const double *x) {
+    double t[4] = {x[0], x[1], x[2], x[3]};
+#pragma unroll
+    for (int w = 4; w < W; w++)
+        t[w % 4] += x[w];
+    return (t[0] + t[1]) + (t[2] + t[3]);
+}
+
 // The smallest power of two that is at least n.
 __host__ __device__ constexpr int power_above(int n) {
     return n <= 1 ? 1 : 2 * power_above((n + 1) / 2);
@@ -214,22 +223,19 @@ reduce_stage(int pad, reduce_shared<W, R> *sh, double (&a)[R][reduce_shape<W, R>
     for (; k < last; k++) {
         // A: W STAGE_ROWS <= 32, so all columns of the stage have the same c.
         if (lane == k % 32) {
-            double sum = 0;
+            double sum[2] = {0, 0};
 #pragma unroll
             for (int r = R0; r < R; r++) {
                 int i = warp + W * r;
                 double x = a[r][C0] - owed[r].v * wc[C0] - owed[r].w * vc[C0];
                 sh->col[i] = x;
-                sum += i > k + 1 ? x * x : 0;
+                sum[r % 2] += i > k + 1 ? x * x : 0;
             }
-            sh->part_norm[warp] = sum;
+            sh->part_norm[warp] = sum[0] + sum[1];
         }
         __syncthreads(); // barrier 1
         // B: u = x - beta e_1 with beta = -sign(x_1) |x|; H = I - tau u u^T.
-        double tail = 0;
-#pragma unroll
-        for (int w = 0; w < W; w++)
-            tail += sh->part_norm[w];
+        double tail = sum_of<W>(sh->part_norm);
         if (threadIdx.x == 0)
             d[(N - 1 - k) * stride] = sh->col[k];
         if (k == N - 1)
@@ -239,7 +245,8 @@ reduce_stage(int pad, reduce_shared<W, R> *sh, double (&a)[R][reduce_shape<W, R>
             e2[(N - 2 - k) * stride] = norm2;
         // Nothing below the first entry: no reflector.
         bool live = tail > 1e-280;
-        double size = sqrt(norm2), head = alpha + (alpha < 0 ? -size : size);
+        // Any u gives an orthogonal H as long as tau goes with it: the last bit of |x| does not matter.
+        double size = live ? norm2 * rsqrt(norm2) : 0.0, head = alpha + (alpha < 0 ? -size : size);
         double tau = live ? 2 / (head * head + tail) : 0.0;
         double uc[C];
 #pragma unroll
@@ -293,11 +300,7 @@ reduce_stage(int pad, reduce_shared<W, R> *sh, double (&a)[R][reduce_shape<W, R>
             sh->part_uy[warp] = uy;
         __syncthreads(); // barrier 2
         // C
-        double half = 0;
-#pragma unroll
-        for (int w = 0; w < W; w++)
-            half += sh->part_uy[w];
-        half *= tau / 2;
+        double half = sum_of<W>(sh->part_uy) * (tau / 2);
 #pragma unroll
         for (int c = C0; c < C; c++) {
             int j = lane + 32 * c;
