@@ -45,5 +45,8 @@ void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *l
 // states.cu
 bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                       const int64_t *at, int64_t n, double *sv, double *fro, err *e);
+// states_host.cu
+bool states_svals_on_host(backend *be, const steps *s, mat state, const int *heads, int n_heads,
+                          const int64_t *at, int64_t n, double *sv, double *fro, err *e);
 
 #endif
