@@ -107,7 +107,8 @@ static bool check_folder(const char *folder, const char *name, precision p) {
     parity out = {0};
     backend *be = cuda_or_skip(p);
     model *m = model_open(folder, be, &e);
-    bool ok = m && parity_run(m, folder, 64, &out, &e); // 64 does not divide 200: seams count
+    bool ok =
+        m && parity_run(m, folder, 64, NULL, NULL, &out, &e); // 64 does not divide 200: seams count
     if (!ok)
         printf("%s in %s: %s\n", folder, precision_name(p), e.text);
     else

@@ -70,8 +70,8 @@ void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation a
         ON_TYPE(x, T,
                 ON_TYPE(weight, U,
                         short_conv<T, U><<<grid, 128, 0, of(be)->stream>>>(
-                            as<T>(x), as<U>(w), as<float>(bias), as<T>(tail), (int)w.cols, act, x.rows,
-                            x.cols, as<T>(y))));
+                            as<T>(x), as<U>(w), as<float>(bias), as<T>(tail), (int)w.cols, act,
+                            x.rows, x.cols, as<T>(y))));
     } else {
         ON_TYPE(x, T,
                 ON_TYPE(weight, U,
