@@ -64,8 +64,8 @@ template <class T, int K>
 __global__ void __launch_bounds__(PREPARE)
     prepare(chunk_view s, view<T> q, view<T> k, view<float> beta, view<float> decay, float *slots) {
     extern __shared__ float shared[];
-    float *Ks = shared, *Qs = Ks + C * (K + 4), *L = Qs + query_space<K>(), *b = L + C * PAD,
-          *c = b + C;
+    float *Ks = shared, *Qs = Ks + C * (K + 4), *L = Qs + query_space<K>(), *b = L + C * PAD;
+    double *c = (double *)(b + C);
     const int h = blockIdx.y, hk = h / (s.H / s.Hk), tid = threadIdx.x;
     const int64_t chunk = blockIdx.x, t0 = chunk * s.tokens;
     const int n = (int)min((int64_t)s.tokens, s.T - t0), m = n * s.n_h;
@@ -77,12 +77,16 @@ __global__ void __launch_bounds__(PREPARE)
     }
     if (tid < C)
         b[tid] = tid < m ? s.has_beta ? beta.row(t0 * s.n_h + tid)[h] : 1.0f : 0.0f;
-    if (tid == 0) { // in double: 64 gates of e^-500 are summed before their differences are taken
+    // In double, so that weak decays behind a strong one keep their value when differences are taken. A
+    // gate of zero (log decay -inf) counts as e^-10000: as much nothing, but a number.
+    if (tid == 0) {
         double sum = 0;
         for (int i = 0; i < C; i++) {
-            if (s.gated && i < m && i % s.n_h == 0)
-                sum += (double)decay.row(t0 + i / s.n_h)[h];
-            c[i] = (float)sum;
+            if (s.gated && i < m && i % s.n_h == 0) {
+                double w = (double)decay.row(t0 + i / s.n_h)[h];
+                sum += w < -10000 ? -10000 : w;
+            }
+            c[i] = sum;
         }
     }
     __syncthreads();
@@ -90,12 +94,13 @@ __global__ void __launch_bounds__(PREPARE)
     for (int a = 0; a < 4; a++)
         for (int d = 0; d < 4; d++) {
             int i = ty + 16 * a, j = tx + 16 * d;
-            float x = j < i ? b[i] * expf(c[i] - c[j]) * dot4<K>(Ks + i * (K + 4), Ks + j * (K + 4))
+            float x = j < i ? b[i] * expf((float)(c[i] - c[j])) *
+                                  dot4<K>(Ks + i * (K + 4), Ks + j * (K + 4))
                             : 0.0f;
             L[i * PAD + j] = x;
             // Row i of P is token i; its last row in the chunk is i n_h + n_h - 1.
             int last = i * s.n_h + s.n_h - 1;
-            P[i * PAD + j] = i < n && j <= last ? expf(c[last] - c[j]) *
+            P[i * PAD + j] = i < n && j <= last ? expf((float)(c[last] - c[j])) *
                                                       dot4<K>(Qs + i * (K + 4), Ks + j * (K + 4))
                                                 : 0.0f;
         }
@@ -119,11 +124,11 @@ __global__ void __launch_bounds__(PREPARE)
     for (int i = tid; i < C * PAD; i += PREPARE)
         Tm[i] = i % PAD < C ? Ts[i] : 0.0f;
     if (tid < C) {
-        slot[OFF_E + tid] = expf(c[tid]);
-        slot[OFF_D + tid] = tid < m ? expf(c[C - 1] - c[tid]) : 0.0f;
+        slot[OFF_E + tid] = expf((float)c[tid]);
+        slot[OFF_D + tid] = tid < m ? expf((float)(c[C - 1] - c[tid])) : 0.0f;
     }
     if (tid == 0)
-        slot[OFF_END] = expf(c[C - 1]);
+        slot[OFF_END] = expf((float)c[C - 1]);
 }
 
 // Sums v[0..N-1] over the lanes of a column (lane = g W + column) so that lane g ends with the sum of
@@ -330,7 +335,7 @@ static bool run(backend *be, const steps *s, int buffers, mat state, mat o) {
         (float *)device_scratch(be, (size_t)c.chunks * (size_t)p->H * SLOT * sizeof(float));
     if (!slots)
         return true; // the failure is kept
-    size_t a = (size_t)(C * (K + 4) + query_space<K>() + C * PAD + 2 * C) * sizeof(float);
+    size_t a = (size_t)(C * (K + 4) + query_space<K>() + C * PAD + 3 * C) * sizeof(float);
     size_t b = advance_bytes(K, c.tokens, buffers, sizeof(T));
     if (!cuda_ok(be,
                  cudaFuncSetAttribute(prepare<T, K>, cudaFuncAttributeMaxDynamicSharedMemorySize,
