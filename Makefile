@@ -40,7 +40,10 @@ TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),
 .PHONY: all cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
-all: deltop
+# The GPU part too where nvcc and a GPU are, or with CUDA=1.
+CUDA     ?= $(if $(and $(shell command -v nvcc 2>/dev/null),$(wildcard /dev/nvidia0)),1)
+
+all: deltop $(if $(CUDA),deltop-cuda.so)
 
 deltop: $(BUILD)/deltop
 	@cp $< $@
