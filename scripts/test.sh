@@ -45,5 +45,6 @@ for t in "$@"; do
     fi
 done
 [ -n "$bad" ] && echo "failed:$bad (whole output: $log)"
-echo "$passed passed, $failed failed, $skipped skipped, $(awk -v a="$first" -v b="$cpu" 'BEGIN { printf "%.0f", b - a }') s of processor time"
+awk -v a="$first" -v b="$cpu" 'BEGIN { printf "%.0f s of processor time\n", b - a }'
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
