@@ -1,5 +1,5 @@
-// tests/hf_check.h - opening, reading and refusing of tiny models, shared by the tests of Hugging
-// Face's layouts.
+// tests/hf_check.h - opening, reading and refusing of tiny models, shared by the tests of families and of
+// Hugging Face's layouts.
 #ifndef DELTOP_TESTS_HF_CHECK_H
 #define DELTOP_TESTS_HF_CHECK_H
 

@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/hf_check.h"
 #include "tests/tiny_model.h"
 
 #include <math.h>
@@ -54,17 +55,6 @@ static void losses(const tiny_model *t, precision p, int notes, double *loss) {
     backend_close(be);
 }
 
-static double away(const double *a, const double *b) {
-    double worst = 0;
-    for (int i = 0; i + 1 < T; i++) {
-        double d = fabs(a[i] - b[i]);
-        if (isnan(d))
-            return NAN;
-        worst = fmax(worst, d);
-    }
-    return worst;
-}
-
 // The loss of plain loops, which know today's layout only: asked before a test renames anything.
 static void wanted(const tiny_model *t, double *loss) {
     naive r = naive_run(t, ids, T);
@@ -75,30 +65,7 @@ static void wanted(const tiny_model *t, double *loss) {
 static void same_loss(const tiny_model *t, const double *want, int notes) {
     double got[T];
     losses(t, PRECISION_F64, notes, got);
-    assert_true(away(want, got) <= 1e-11);
-}
-
-// Opening fails with CODE and every one of the words.
-static void refused(const tiny_model *t, err_code code, const char *const *words) {
-    err e = {0};
-    backend *be = cpu_open(PRECISION_F64, 1, &e);
-    model *m = model_open(tiny_save(t, "model"), be, &e);
-    assert_null(m);
-    for (; *words; words++)
-        files_assert_error_holds(&e, code, *words);
-    backend_close(be);
-}
-#define REFUSED(t, code, ...) refused(t, code, (const char *const[]){__VA_ARGS__, NULL})
-
-static char *name_of(const char *fmt, ...) {
-    static char ring[8][160];
-    static unsigned next;
-    char *buf = ring[next++ % 8];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(buf, sizeof ring[0], fmt, ap);
-    va_end(ap);
-    return buf;
+    assert_true(hf_away(want, got, T - 1) <= 1e-11);
 }
 
 // NAME's rows cut into n tensors FMT(0) ..., of equal size; NAME goes.
@@ -106,7 +73,7 @@ static void cut(tiny_model *t, const char *name, int n, const char *stem, const 
     tiny_tensor from = *tiny_get(t, "%s", name);
     int64_t dims[4] = {from.dims[0] / n, from.dims[1], from.dims[2]}, size = from.n / n;
     for (int i = 0; i < n; i++) {
-        tiny_tensor *to = tiny_add(t, name_of("%s.%d%s", stem, i, tail), from.rank, dims);
+        tiny_tensor *to = tiny_add(t, hf_name("%s.%d%s", stem, i, tail), from.rank, dims);
         memcpy(to->v, tiny_get(t, "%s", name)->v + i * size, (size_t)size * sizeof *to->v);
     }
     tiny_drop(t, name);
@@ -138,10 +105,10 @@ static void older_names_of_the_pre_norms_load(void **state) {
             tiny_model *t = tiny_new(specs[z]);
             wanted(t, want);
             for (int L = 0; L < 2; L++) {
-                tiny_rename(t, name_of("model.layers.%d.attn_norm.weight", L),
-                            name_of("model.layers.%d.attn.norm.weight", L));
-                tiny_rename(t, name_of("model.layers.%d.mlp_norm.weight", L),
-                            name_of("model.layers.%d.mlp.norm.weight", L));
+                tiny_rename(t, hf_name("model.layers.%d.attn_norm.weight", L),
+                            hf_name("model.layers.%d.attn.norm.weight", L));
+                tiny_rename(t, hf_name("model.layers.%d.mlp_norm.weight", L),
+                            hf_name("model.layers.%d.mlp.norm.weight", L));
             }
             tiny_set(t, "norm_first", json_boolean(first));
             same_loss(t, want, -1);
@@ -156,8 +123,8 @@ static void the_oldest_name_of_the_output_norm_loads(void **state) {
     tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .V = 4, .seed = 3});
     wanted(t, want);
     for (int L = 0; L < 2; L++)
-        tiny_rename(t, name_of("model.layers.%d.attn.o_norm.weight", L),
-                    name_of("model.layers.%d.attn.norm.weight", L));
+        tiny_rename(t, hf_name("model.layers.%d.attn.o_norm.weight", L),
+                    hf_name("model.layers.%d.attn.norm.weight", L));
     same_loss(t, want, 1);
     tiny_free(t);
 }
@@ -175,9 +142,9 @@ static void a_fused_gate_of_the_mlp_loads(void **state) {
         memcpy(rows, g.v, (size_t)g.n * sizeof *rows);
         memcpy(rows + g.n, tiny_get(t, "model.layers.%d.mlp.up_proj.weight", L)->v,
                (size_t)g.n * sizeof *rows);
-        tiny_drop(t, name_of("model.layers.%d.mlp.gate_proj.weight", L));
-        tiny_drop(t, name_of("model.layers.%d.mlp.up_proj.weight", L));
-        tiny_tensor *f = tiny_add(t, name_of("model.layers.%d.mlp.gate_proj.weight", L), 2, dims);
+        tiny_drop(t, hf_name("model.layers.%d.mlp.gate_proj.weight", L));
+        tiny_drop(t, hf_name("model.layers.%d.mlp.up_proj.weight", L));
+        tiny_tensor *f = tiny_add(t, hf_name("model.layers.%d.mlp.gate_proj.weight", L), 2, dims);
         memcpy(f->v, rows, (size_t)f->n * sizeof *rows);
         free(rows);
     }
@@ -195,15 +162,15 @@ static void three_layouts_of_deltaproduct_load(void **state) {
         wanted(t, want);
         for (int L = 0; L < 2 && layout > 0; L++) {
             for (int i = layout == 1 ? 0 : 3; i < 5; i++)
-                cut(t, name_of("model.layers.%d.attn.%s.weight", L, parts[i]), 3,
-                    name_of("model.layers.%d.attn.%ss", L, parts[i]), ".weight");
-            tiny_rename(t, name_of("model.layers.%d.attn.q_conv1d.weight", L),
-                        name_of("model.layers.%d.attn.q_conv1ds.0.weight", L));
+                cut(t, hf_name("model.layers.%d.attn.%s.weight", L, parts[i]), 3,
+                    hf_name("model.layers.%d.attn.%ss", L, parts[i]), ".weight");
+            tiny_rename(t, hf_name("model.layers.%d.attn.q_conv1d.weight", L),
+                        hf_name("model.layers.%d.attn.q_conv1ds.0.weight", L));
             // The other two hold other numbers and are dead.
             for (int j = 1; j < 3; j++) {
                 const tiny_tensor live = *tiny_get(t, "model.layers.%d.attn.q_conv1ds.0.weight", L);
                 tiny_tensor *dead = tiny_add(
-                    t, name_of("model.layers.%d.attn.q_conv1ds.%d.weight", L, j), 3, live.dims);
+                    t, hf_name("model.layers.%d.attn.q_conv1ds.%d.weight", L, j), 3, live.dims);
                 for (int64_t i = 0; i < dead->n; i++)
                     dead->v[i] = 7 + j;
             }
@@ -272,7 +239,7 @@ static void allow_neg_eigval_doubles_beta(void **state) {
             if (!learned) { // use_beta false: 1, or 2 with the flag
                 tiny_set(t, "use_beta", json_false());
                 for (int L = 0; L < 2; L++)
-                    tiny_drop(t, name_of("model.layers.%d.attn.b_proj.weight", L));
+                    tiny_drop(t, hf_name("model.layers.%d.attn.b_proj.weight", L));
             }
             wanted(t, want);
             same_loss(t, want, 0);
@@ -396,9 +363,9 @@ static void a_missing_gate_is_never_a_default(void **state) {
             const char *part = which ? "dt_bias" : "A_log";
             tiny_spec s = {.family = all[i], .conv = 4, .forget = true, .seed = 9};
             tiny_model *t = tiny_new(s);
-            const char *gone = name_of("model.layers.1.attn.%s", part);
+            const char *gone = hf_name("model.layers.1.attn.%s", part);
             tiny_drop(t, gone);
-            const char *nearest = name_of("the closest name is model.layers.0.attn.%s", part);
+            const char *nearest = hf_name("the closest name is model.layers.0.attn.%s", part);
             REFUSED(t, ERR_MISSING, all[i], "layer 1", gone, nearest, "model_type is");
             tiny_free(t);
         }
@@ -417,12 +384,12 @@ static void the_gate_of_kda_follows_lower_bound(void **state) {
     t = tiny_new(s);
     wanted(t, bounded);
     same_loss(t, bounded, 0);
-    assert_true(away(plain, bounded) > 1e-3);
+    assert_true(hf_away(plain, bounded, T - 1) > 1e-3);
     for (int L = 0; L < 2; L++)
-        tiny_drop(t, name_of("model.layers.%d.attn.A_log", L));
+        tiny_drop(t, hf_name("model.layers.%d.attn.A_log", L));
     wanted(t, none);
     same_loss(t, none, 0);
-    assert_true(away(none, bounded) > 1e-6);
+    assert_true(hf_away(none, bounded, T - 1) > 1e-6);
     tiny_set(t, "lower_bound", json_real(0.5));
     REFUSED(t, ERR_INPUT, "lower_bound 0.5 is not below zero");
     tiny_free(t);
@@ -440,13 +407,13 @@ static void the_head_is_what_flag_and_file_agree_on(void **state) {
     tiny_tensor *head = tiny_add(t, "lm_head.weight", 2, E.dims);
     memcpy(head->v, E.v, (size_t)E.n * sizeof *E.v);
     losses(t, PRECISION_F64, 1, got); // true, a second copy: the same loss, and a remark
-    assert_true(away(tied, got) <= 1e-11);
+    assert_true(hf_away(tied, got, T - 1) <= 1e-11);
     head->v[5] = (float)(head->v[5] + 1);
     REFUSED(t, ERR_INPUT, "tie_word_embeddings true", "lm_head.weight differs");
     tiny_set(t, "tie_word_embeddings", json_false());
     wanted(t, want);
     same_loss(t, want, 0); // false, present
-    assert_true(away(want, tied) > 1e-6);
+    assert_true(hf_away(want, tied, T - 1) > 1e-6);
     tiny_drop(t, "lm_head.weight");
     REFUSED(t, ERR_MISSING, "lm_head.weight", "delta_net"); // false, absent
     tiny_free(t);
@@ -511,7 +478,7 @@ static void element_types_give_the_loss_of_their_rounding(void **state) {
     for (int i = 0; i < 2; i++) {
         tiny_dtype(t, halves[i]);
         losses(t, PRECISION_F64, 0, got);
-        double d = away(want, got);
+        double d = hf_away(want, got, T - 1);
         print_message("measured %s file against F32 file: %.1e nats at most\n", halves[i], d);
         assert_true(d > 1e-6 && d < bounds[i]);
     }
@@ -549,11 +516,12 @@ static void gates_in_float32_are_never_rounded(void **state) {
     }
     wanted(t, want); // the loops see the unrounded gates
     losses(t, PRECISION_F64, 0, got);
-    assert_true(away(want, got) <= 1e-11);
+    assert_true(hf_away(want, got, T - 1) <= 1e-11);
     tiny_dtype(t, "BF16");
     losses(t, PRECISION_F64, 0, rounded);
-    print_message("measured A_log and dt_bias rounded to BF16: %.1e nats\n", away(want, rounded));
-    assert_true(away(want, rounded) > 1e-6);
+    print_message("measured A_log and dt_bias rounded to BF16: %.1e nats\n",
+                  hf_away(want, rounded, T - 1));
+    assert_true(hf_away(want, rounded, T - 1) > 1e-6);
     tiny_free(t);
 }
 
@@ -673,7 +641,7 @@ static void norms_of_q_and_k_in_a_hybrid(void **state) {
     for (int i = 0; i < 2; i++) {
         const int64_t dims[] = {4};
         tiny_tensor *n =
-            tiny_add(t, name_of("model.layers.1.attn.%s_norm.weight", parts[i]), 1, dims);
+            tiny_add(t, hf_name("model.layers.1.attn.%s_norm.weight", parts[i]), 1, dims);
         for (int j = 0; j < 4; j++)
             n->v[j] = 1 + 0.25 * j;
         tiny_tensor *w = tiny_get(t, "model.layers.1.attn.%s_proj.weight", parts[i]);

@@ -6,6 +6,7 @@
 #include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/hf_check.h"
 #include "tests/tiny_mamba.h"
 
 #include <math.h>
@@ -52,33 +53,11 @@ static void losses(const tiny_model *t, double *loss) {
     read_row(tiny_save(t, "model"), PRECISION_F64, RECURRENCE_AUTO, 16, loss);
 }
 
-static double away(const double *a, const double *b) {
-    double worst = 0;
-    for (int i = 0; i + 1 < T; i++) {
-        double d = fabs(a[i] - b[i]);
-        if (isnan(d))
-            return NAN;
-        worst = fmax(worst, d);
-    }
-    return worst;
-}
-
 static void same_loss(const tiny_model *t, const double *want) {
     double got[T];
     losses(t, got);
-    assert_true(away(want, got) <= 1e-11);
+    assert_true(hf_away(want, got, T - 1) <= 1e-11);
 }
-
-static void refused(const tiny_model *t, err_code code, const char *const *words) {
-    err e = {0};
-    backend *be = cpu_open(PRECISION_F64, 1, &e);
-    model *m = model_open(tiny_save(t, "model"), be, &e);
-    assert_null(m);
-    for (; *words; words++)
-        files_assert_error_holds(&e, code, *words);
-    backend_close(be);
-}
-#define REFUSED(t, code, ...) refused(t, code, (const char *const[]){__VA_ARGS__, NULL})
 
 // Losses ---------------------------------------------------------------------------------------
 
@@ -96,10 +75,12 @@ static void b122_the_gated_norm_runs_over_each_group(void **state) {
         same_loss(t, want);
         print_message("measured %d groups: a norm over the whole width is off by %.1e nats, heads "
                       "on group h mod G by %.1e\n",
-                      groups[i], away(want, whole), away(want, modulo));
-        assert_true(groups[i] == 1 ? away(want, whole) < 1e-12 : away(want, whole) > 0.05);
+                      groups[i], hf_away(want, whole, T - 1), hf_away(want, modulo, T - 1));
+        assert_true(groups[i] == 1 ? hf_away(want, whole, T - 1) < 1e-12
+                                   : hf_away(want, whole, T - 1) > 0.05);
         // With as many groups as heads, div and mod are the same.
-        assert_true(groups[i] == 2 ? away(want, modulo) > 0.05 : away(want, modulo) < 1e-12);
+        assert_true(groups[i] == 2 ? hf_away(want, modulo, T - 1) > 0.05
+                                   : hf_away(want, modulo, T - 1) < 1e-12);
         err e = {0};
         model *m = model_open(tiny_save(t, "model"), NULL, &e);
         assert_non_null(m);
@@ -120,8 +101,8 @@ static void b61_limits_of_the_time_step_hold_across_chunks(void **state) {
     tiny_model *t = tiny_mamba(s);
     tiny_mamba_run(t, s, ids, T, RIGHT, want);
     tiny_mamba_run(t, s, ids, T, NO_LIMITS, free_dt);
-    print_message("measured without limits: %.1e nats off\n", away(want, free_dt));
-    assert_true(away(want, free_dt) > 0.05);
+    print_message("measured without limits: %.1e nats off\n", hf_away(want, free_dt, T - 1));
+    assert_true(hf_away(want, free_dt, T - 1) > 0.05);
     const char *folder = tiny_save(t, "model");
     const recurrence_form forms[] = {RECURRENCE_STEP, RECURRENCE_CHUNK};
     const int64_t blocks[] = {1, 7, 16, T};
@@ -129,10 +110,10 @@ static void b61_limits_of_the_time_step_hold_across_chunks(void **state) {
         for (int b = 0; b < 4; b++) {
             double got[T];
             read_row(folder, PRECISION_F64, forms[f], blocks[b], got);
-            assert_true(away(want, got) <= 1e-11);
+            assert_true(hf_away(want, got, T - 1) <= 1e-11);
             // float32 carries 6e-8 a step; the logits here are of order 5.
             read_row(folder, PRECISION_F32, forms[f], blocks[b], got);
-            assert_true(away(want, got) <= 1e-4);
+            assert_true(hf_away(want, got, T - 1) <= 1e-4);
         }
     // Hugging Face's word for the same pair, and for eps.
     tiny_set(t, "time_step_limit", json_incref(json_object_get(t->config, "dt_limit")));
@@ -185,7 +166,7 @@ static void b36_an_infinite_limit_is_read_in_three_spellings(void **state) {
         snprintf(text, sizeof text, "[0.3, %s]", spelled[i]);
         with_config_text(folder, "\"HERE\"", text);
         read_row(folder, PRECISION_F64, RECURRENCE_AUTO, 16, got);
-        assert_true(away(want, got) <= 1e-11);
+        assert_true(hf_away(want, got, T - 1) <= 1e-11);
     }
     static const char *const bad[] = {"[0.3, NaN]", "[0.3, 1e400]", "[0.3, -Infinity]",
                                       "[Infinity, 1]"};
@@ -498,7 +479,7 @@ static void hybrids_have_the_defaults_of_their_library(void **state) {
         model_free(m);
         read_row(from, PRECISION_F64, RECURRENCE_AUTO, 16, want);
         read_row(files_path("hybrid"), PRECISION_F64, RECURRENCE_AUTO, 16, got);
-        assert_true(away(want, got) <= 1e-12);
+        assert_true(hf_away(want, got, T - 1) <= 1e-12);
     }
 }
 
