@@ -33,9 +33,15 @@ typedef enum {
 } activation;
 typedef enum { HEAD_NORM_NONE, HEAD_NORM_L2, HEAD_NORM_L1, HEAD_NORM_L2_FLOOR } head_norm;
 
-// How the CPU runs the recurrences: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO
-// takes what is faster. Chunk falls back to step where it does not exist.
-typedef enum { RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK } recurrence_form;
+// How recurrences are run: micro-step by micro-step, or in chunks (kernels/chunk.h). AUTO takes what is
+// faster. Chunk falls back to step where it does not exist. PORTABLE is AUTO without kernels for one kind
+// of device, so that their twins can be tested where they exist.
+typedef enum {
+    RECURRENCE_AUTO,
+    RECURRENCE_STEP,
+    RECURRENCE_CHUNK,
+    RECURRENCE_PORTABLE
+} recurrence_form;
 
 typedef struct backend backend;
 

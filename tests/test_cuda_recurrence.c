@@ -112,19 +112,23 @@ static plan plan_of(int kind, int64_t T, int K, int V, int H, int Hk, int n_h) {
                   .keys = KEYS_RANDOM};
 }
 
-// Prints the worst of each precision, of the step form on rows without any alignment and of whatever
-// the device takes for aligned rows (chunks, where it has them).
+// Prints the worst of each precision, of the step form on rows without any alignment, and for aligned rows
+// of the chunks that any device has and of whatever this device takes.
 static void over_precisions(const char *what, double (*body)(both *b)) {
     for (int i = 0; i < PRECISIONS; i++) {
         both b;
         both_open(&b, precisions[i]);
         b.be[0]->recurrence = RECURRENCE_STEP;
         double step = body(&b);
-        b.be[0]->recurrence = RECURRENCE_AUTO;
+        b.be[0]->recurrence = RECURRENCE_PORTABLE;
         b.gap = 8;
+        double portable = body(&b);
+        b.be[0]->recurrence = RECURRENCE_AUTO;
         double best = body(&b);
-        printf("measured cuda %-4s recurrence, %-12s worst %.1e step by step, %.1e as it comes\n",
-               precision_name(precisions[i]), what, step, best);
+        printf("measured cuda %-4s recurrence, %-12s worst %.1e step by step, %.1e portable, %.1e "
+               "as it "
+               "comes\n",
+               precision_name(precisions[i]), what, step, portable, best);
         both_close(&b);
     }
 }
@@ -202,6 +206,69 @@ static double cuts(both *b) {
             worst = fmax(worst, compare(b, p, b->seed, at, 4));
         }
     return worst;
+}
+
+// |a - b| / |b| over all entries, a on the device.
+static double relative_l2(both *b, const pair *p) {
+    double *x = pair_read(b, p, 0), *y = pair_read(b, p, 1), off = 0, all = 0;
+    for (int64_t i = 0; i < p->at[0].rows * p->at[0].cols; i++) {
+        off += (x[i] - y[i]) * (x[i] - y[i]);
+        all += y[i] * y[i];
+    }
+    free(x);
+    free(y);
+    return sqrt(off / all);
+}
+
+// Long rows of the sizes that tensor cores take, in segments: outputs in bfloat16 are off by 1.7e-3 through
+// their own rounding, operands in fp16 leave 2.5e-3 when keys repeat; peers show 4.4e-3 to 7.9e-3.
+static void long_rows_in_bf16_stay_within_5e_3(void **state) {
+    (void)state;
+    both b;
+    both_open(&b, PRECISION_BF16);
+    b.gap = 8;
+    double worst = 0;
+    for (int n_h = 1; n_h <= 4; n_h++)
+        for (int decay = DECAY_NONE; decay <= DECAY_HEAD; decay++)
+            for (int keys = KEYS_RANDOM; keys <= KEYS_CORRELATED; keys++) {
+                if (keys == KEYS_SAME)
+                    continue; // edges: fp16 keeps 2e-2 there
+                plan p = plan_of(3 * ERASE_KEY + decay, 2500, 128, 128, 2, 1, n_h);
+                p.keys = (key_kind)keys;
+                inputs x = inputs_new(p, 6000 + (uint64_t)(10 * n_h + keys), false);
+                const head_shape *h = &p.s;
+                int64_t T = p.T, M = T * n_h;
+                pair none = {0};
+                pair q = given(&b, x.q, T, h->Hk * h->K, false),
+                     k = given(&b, x.k, M, h->Hk * h->K, false),
+                     v = given(&b, x.v, M, h->H * h->V, false),
+                     beta = given(&b, x.beta, M, h->H, true),
+                     w = decay ? given(&b, x.decay, T, h->H, true) : none;
+                b.gap = 0;
+                pair S = given(&b, x.state, h->H * h->K, h->V, true);
+                b.gap = 8;
+                pair o = pair_new(&b, T, h->H * h->V, false, 0, 0);
+                for (int side = 0; side < 2; side++) {
+                    steps t = {.s = *h,
+                               .T = T,
+                               .q = q.at[side],
+                               .k = k.at[side],
+                               .v = v.at[side],
+                               .beta = beta.at[side],
+                               .decay = w.at[side]};
+                    b.be[side]->op->recurrence(b.be[side], &t, S.at[side], o.at[side]);
+                }
+                double in_o = relative_l2(&b, &o), in_state = relative_l2(&b, &S);
+                if (!(in_o <= 5e-3 && in_state <= 5e-3))
+                    fail_msg("%d micro-steps, decay %s, keys %d: o off by %g, state by %g (L2)",
+                             n_h, decays[decay], keys, in_o, in_state);
+                worst = fmax(worst, fmax(in_o, in_state));
+                inputs_free(&x);
+                both_reset(&b);
+            }
+    printf("measured cuda bf16 recurrence, 2500 tokens of 128 x 128: L2 error at most %.1e\n",
+           worst);
+    both_close(&b);
 }
 
 static void every_length_and_kind_agrees(void **state) {
@@ -321,6 +388,7 @@ static void more_than_2_to_the_31_numbers_are_addressed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_and_kind_agrees),
+        cmocka_unit_test(long_rows_in_bf16_stay_within_5e_3),
         cmocka_unit_test(every_size_of_heads_agrees),
         cmocka_unit_test(heads_that_share_keys_agree),
         cmocka_unit_test(B39_B40_edges_of_beta_keys_and_decays_agree),

@@ -228,7 +228,7 @@ static bool chunk_wins(const head_shape *p) {
 
 void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
     bool chunk = be->recurrence == RECURRENCE_CHUNK ||
-                 (be->recurrence == RECURRENCE_AUTO && chunk_wins(&s->s));
+                 (be->recurrence != RECURRENCE_STEP && chunk_wins(&s->s));
     if (chunk && FN(chunk_covers)(&s->s))
         FN(chunk_run)(be, s, state, o);
     else

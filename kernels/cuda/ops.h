@@ -33,6 +33,9 @@ void cuda_wkv(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
 // recurrence.cu
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o);
+// delta_steps.cu: bfloat16 on Hopper; false when this device or shape is not for it; beta and decay must
+// be float.
+bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o);
 // chunk.cu: false when this device or shape is not for it; beta and decay must be float.
 bool cuda_chunk_recurrence(backend *be, const steps *s, mat state, mat o);
 // attention.cu

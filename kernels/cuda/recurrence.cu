@@ -203,7 +203,8 @@ void cuda_recurrence(backend *be, const steps *s, mat state, mat o) {
     steps t = *s;
     t.beta = as_float(be, s->beta, &made_beta);
     t.decay = as_float(be, s->decay, &made_decay);
-    if (be->fail.code == ERR_NONE && !cuda_chunk_recurrence(be, &t, state, o))
+    if (be->fail.code == ERR_NONE && !cuda_delta_recurrence(be, &t, state, o) &&
+        !cuda_chunk_recurrence(be, &t, state, o))
         ON_TYPE(s->q, T, pick_rows<T>(be, &t, state, o));
     if (made_beta)
         be->op->free(be, t.beta);

@@ -1,0 +1,414 @@
+// The delta rule in chunks of 64 rows on tensor cores (kernels/cuda/delta.h): the kernel, its segments,
+// and what ties them together. docs/kernels.md explains the design.
+#include "kernels/cuda/delta_feed.h"
+#include "kernels/cuda/delta_make.h"
+#include "kernels/cuda/delta_state.h"
+
+#include "kernels/cuda/delta.h"
+
+#include <cudaTypedefs.h>
+#include <math.h>
+
+// A log2 decay below this leaves nothing that a float32 sum would see.
+#define NOTHING (-26.0f)
+
+// Scratch: states at the segments' ends, transitions of segments, which of these are nothing.
+struct segment_space {
+    float *ends;        // [segments - 1][rows H][K][V]
+    float *transitions; // [segments - 1][rows H][K][K]; segment 0 and the last have none
+    int *nothing;       // [segments - 1][rows H]
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Sum of base-2 log decays of tokens t0..t1-1 of one head, by the whole block.
+__device__ static float decay_sum(const delta_call &s, int head, int64_t t0, int64_t t1,
+                                  float *shared) {
+    float sum = 0;
+    for (int64_t t = t0 + threadIdx.x; t < t1; t += DELTA_THREADS)
+        sum += fmaxf(s.decay[t * s.lddecay + head], -1e4f) * 1.44269504f;
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        shared[threadIdx.x / 32] = sum;
+    __syncthreads();
+    float all = 0;
+    for (int i = 0; i < DELTA_THREADS / 32; i++)
+        all += shared[i];
+    __syncthreads();
+    return all;
+}
+
+// What block `index` does. first_pass: segment 0 with its outputs, and ends and transitions of the
+// others but the last; second pass: outputs of the others.
+template <bool gated>
+__device__ static bool task_of(const delta_call &s, bool first_pass, segment_space space,
+                               float *state, int64_t ld, delta_task *t, float *shared) {
+    const int per_row = s.H * s.value_blocks;
+    const int64_t outputs = (int64_t)s.n_rows * per_row, heads = (int64_t)s.n_rows * s.H;
+    int64_t i = blockIdx.x;
+    int segment;
+    if (!first_pass) {
+        segment = s.segments == 1 ? 0 : 1 + (int)(i / outputs);
+        i %= outputs;
+        t->kind = TASK_OUTPUT;
+    } else if (i < outputs) {
+        segment = 0;
+        t->kind = TASK_OUTPUT;
+    } else {
+        i -= outputs;
+        segment = 1 + (int)(i / (outputs + heads));
+        i %= outputs + heads;
+        t->kind = i < outputs ? TASK_END : TASK_TRANSITION;
+        if (t->kind == TASK_TRANSITION)
+            i = (i - outputs) * s.value_blocks;
+    }
+    t->block = (int)(i % s.value_blocks);
+    t->head = (int)(i / s.value_blocks % s.H);
+    t->row = (int)(i / per_row);
+    t->key_head = t->head / (s.H / s.Hk);
+    t->token0 = s.starts ? s.starts[t->row] : t->row * s.T;
+    t->n_tokens = s.starts ? s.starts[t->row + 1] - t->token0 : s.T;
+    const int chunks = (int)((t->n_tokens + s.tokens - 1) / s.tokens);
+    t->first = segment * s.per_segment;
+    t->last = min(chunks, t->first + s.per_segment);
+    const int64_t head = (int64_t)t->row * s.H + t->head;
+    float *end = space.ends + ((int64_t)segment * heads + head) * s.K * s.V,
+          *before = end - heads * s.K * s.V, *own = state + head * s.K * ld;
+    const bool is_last = t->last == chunks && t->first < chunks;
+    if (t->first >= chunks)
+        return false;
+    t->from = segment == 0 ? own : t->kind == TASK_OUTPUT ? before : NULL;
+    t->from_ld = segment == 0 ? ld : s.V;
+    t->to = end;
+    t->to_ld = s.V;
+    if (is_last) {
+        if (t->kind != TASK_OUTPUT)
+            return false; // nobody asks for it
+        t->to = own;
+        t->to_ld = ld;
+    } else if (t->kind == TASK_TRANSITION) {
+        t->to = space.transitions + ((int64_t)segment * heads + head) * s.K * s.K;
+        t->to_ld = s.K;
+    } else if (t->kind == TASK_OUTPUT && segment > 0)
+        t->to = NULL;
+    if constexpr (gated) {
+        if (t->kind == TASK_OUTPUT)
+            return true;
+        const int64_t t1 = min(t->n_tokens, (int64_t)t->last * s.tokens) + t->token0;
+        if (t->kind == TASK_TRANSITION) {
+            bool gone = decay_sum(s, t->head, t->token0 + (int64_t)t->first * s.tokens, t1,
+                                  shared) < NOTHING;
+            if (threadIdx.x == 0)
+                space.nothing[segment * heads + head] = gone;
+            return !gone;
+        }
+        // The state at the end knows nothing of what lies before the last chunks.
+        float sum = 0;
+        int first = t->last;
+        while (first > t->first && sum >= NOTHING) {
+            first = max(t->first, first - 4);
+            sum = decay_sum(s, t->head, t->token0 + (int64_t)first * s.tokens, t1, shared);
+        }
+        t->first = first;
+    }
+    return true;
+}
+
+#endif
+
+template <int queries, bool gated>
+__global__ void __launch_bounds__(DELTA_THREADS, 1)
+    delta_chunks(const __grid_constant__ delta_call s, const __grid_constant__ delta_maps maps,
+                 bool first_pass, segment_space space, float *state, int64_t ld) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    delta_shared *m = (delta_shared *)bytes;
+    delta_task task;
+    if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0]))
+        return;
+    // What no copy ever writes.
+    if (s.tokens * s.n_h < CHUNK || s.tokens < queries)
+        for (int i = threadIdx.x; i < (int)sizeof m->in / 16; i += DELTA_THREADS)
+            ((uint4 *)m->in)[i] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x == 0) {
+        prefetch_map(&maps.k);
+        prefetch_map(&maps.q);
+        prefetch_map(&maps.v);
+        for (int i = 0; i < STAGES; i++) {
+            barrier_init(&m->arrived[i], 1);
+            barrier_init(&m->full[i], 1 + CONVERTERS / 32);
+            barrier_init(&m->empty[i], STATE_WARPS + MAKERS / 32);
+        }
+        for (int i = 0; i < MADE; i++) {
+            barrier_init(&m->x_full[i], MAKERS / 32);
+            barrier_init(&m->p_full[i], MAKERS / 32);
+            barrier_init(&m->made_empty[i], STATE_WARPS);
+        }
+    }
+    fence_async();
+    __syncthreads();
+    const int role = threadIdx.x / 128;
+    const bool output = task.kind == TASK_OUTPUT;
+    if (role == 0) {
+        registers_down<24>();
+        if (output)
+            delta_feed<queries, gated, true>(s, maps, task, m);
+        else
+            delta_feed<queries, gated, false>(s, maps, task, m);
+    } else if (role == 3) {
+        registers_down<104>();
+        if (output)
+            delta_make<queries, gated, true>(s, task, m);
+        else
+            delta_make<queries, gated, false>(s, task, m);
+    } else {
+        registers_up<192>();
+        if (output)
+            delta_state<queries, gated, true>(s, task, m);
+        else
+            delta_state<queries, gated, false>(s, task, m);
+    }
+#endif
+}
+
+// H <- M_s H + N_s over the segments of one head, 16 columns of values a block; the states replace N.
+enum { SCAN_THREADS = 256, SCAN_COLUMNS = 16, SCAN_PITCH = WIDTH + 4 };
+
+struct scan_shared {
+    float m[2][WIDTH * SCAN_PITCH];
+    float h[WIDTH * SCAN_COLUMNS], part[WIDTH * SCAN_COLUMNS];
+};
+
+__global__ void __launch_bounds__(SCAN_THREADS)
+    scan_segments(const __grid_constant__ delta_call s, segment_space space, bool gated) {
+    extern __shared__ __align__(1024) unsigned char bytes[];
+    scan_shared *m = (scan_shared *)bytes;
+    const int head = blockIdx.x, v0 = blockIdx.y * SCAN_COLUMNS, tid = threadIdx.x;
+    const int64_t heads = (int64_t)s.n_rows * s.H;
+    const int row = head / s.H;
+    const int64_t tokens = s.starts ? s.starts[row + 1] - s.starts[row] : s.T;
+    const int chunks = (int)((tokens + s.tokens - 1) / s.tokens),
+              segments = (chunks + s.per_segment - 1) / s.per_segment;
+    const int half = tid / 128, rg = tid % 128 / 4, cg = tid % 4;
+    auto end_of = [&](int segment) {
+        return space.ends + ((int64_t)segment * heads + head) * s.K * s.V + v0;
+    };
+    auto kept = [&](int segment) { return !gated || !space.nothing[segment * heads + head]; };
+    auto fetch = [&](int segment) {
+        if (segment < segments - 1 && kept(segment)) {
+            const float *from = space.transitions + ((int64_t)segment * heads + head) * s.K * s.K;
+            float *to = m->m[segment & 1];
+            const int per = s.K / 4;
+            for (int i = tid; i < s.K * per; i += SCAN_THREADS)
+                copy16(shared_address(to + i / per * SCAN_PITCH + i % per * 4), from + 4 * i);
+        }
+        copy_commit();
+    };
+    if (segments < 3)
+        return;
+    fetch(1);
+    for (int i = tid; i < WIDTH * SCAN_COLUMNS; i += SCAN_THREADS) {
+        int k = i / SCAN_COLUMNS, v = i % SCAN_COLUMNS;
+        m->h[i] = k < s.K && v0 + v < s.V ? end_of(0)[(int64_t)k * s.V + v] : 0.0f;
+    }
+    for (int segment = 1; segment < segments - 1; segment++) {
+        fetch(segment + 1);
+        float *end = end_of(segment);
+        float acc[4][4] = {};
+        copy_wait<1>();
+        __syncthreads();
+        if (kept(segment)) {
+            const float *t = m->m[segment & 1];
+            const int k0 = half * (WIDTH / 2), k1 = min(s.K, k0 + WIDTH / 2);
+            for (int k = k0; k < k1; k += 4) {
+                float4 a[4], b[4];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    a[i] = *(const float4 *)(t + (rg + 32 * i) * SCAN_PITCH + k);
+                    b[i] = *(const float4 *)(m->h + (k + i) * SCAN_COLUMNS + 4 * cg);
+                }
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const float w[4] = {a[i].x, a[i].y, a[i].z, a[i].w};
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        acc[i][0] += w[j] * b[j].x;
+                        acc[i][1] += w[j] * b[j].y;
+                        acc[i][2] += w[j] * b[j].z;
+                        acc[i][3] += w[j] * b[j].w;
+                    }
+                }
+            }
+        }
+        if (half == 1)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                *(float4 *)(m->part + (rg + 32 * i) * SCAN_COLUMNS + 4 * cg) =
+                    make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
+        __syncthreads();
+        if (half == 0)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                for (int j = 0; j < 4; j++) {
+                    const int k = rg + 32 * i, v = 4 * cg + j;
+                    if (k >= s.K || v0 + v >= s.V)
+                        continue;
+                    float *p = end + (int64_t)k * s.V + v;
+                    float x = acc[i][j] + m->part[k * SCAN_COLUMNS + v] + *p;
+                    *p = x;
+                    m->h[k * SCAN_COLUMNS + v] = x;
+                }
+        __syncthreads();
+    }
+}
+
+// Microseconds, measured on an H200: of a chunk with its outputs and without (less with fewer queries a
+// chunk, more with gates), of a hop of the scan and of what a pass costs besides.
+static double chunk_us(int n_h, bool gated) {
+    return (gated ? 3.9 : 3.2) - (n_h > 1 ? 0.4 : 0);
+}
+static double end_us(bool gated) {
+    return gated ? 2.9 : 2.4;
+}
+#define HOP_US  1.6
+#define PASS_US 4.0
+
+static double waves(double blocks, int processors) {
+    return ceil(blocks / processors);
+}
+
+delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
+    const int tokens = CHUNK / s->n_h;
+    const int64_t row = s->starts && s->n_rows > 0 ? s->all_tokens / s->n_rows : s->T;
+    const int chunks = (int)((row + tokens - 1) / tokens);
+    const double transitions = (double)s->n_rows * s->H,
+                 heads = transitions * ((s->V + WIDTH - 1) / WIDTH);
+    const bool gated = s->decay != NULL;
+    delta_plan best = {};
+    double least = 0;
+    for (int n = 1; n <= 64 && (n == 1 || n <= chunks); n++) {
+        if (segments && n != segments)
+            continue;
+        delta_plan p = {};
+        p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
+        p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
+        const double full = p.per_segment * chunk_us(s->n_h, gated),
+                     end = p.per_segment * end_us(gated);
+        if (p.segments == 1)
+            p.second_pass = waves(heads, processors) * full + PASS_US;
+        else {
+            const double ends = (heads + transitions) * (p.segments - 2);
+            p.first_pass = fmax(fmax((heads * full + ends * end) / processors, full),
+                                waves(heads + ends, processors) * end) +
+                           PASS_US;
+            p.scan = p.segments > 2 ? (p.segments - 2) * HOP_US + PASS_US : 0;
+            p.second_pass = waves(heads * (p.segments - 1), processors) * full + PASS_US;
+        }
+        const double us = p.first_pass + p.scan + p.second_pass;
+        if (least == 0 || us < least) {
+            least = us;
+            best = p;
+        }
+    }
+    return best;
+}
+
+static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
+    const size_t heads = (size_t)s->n_rows * (size_t)s->H, n = (size_t)plan->segments;
+    segment_space space;
+    space.ends = scratch;
+    space.transitions = space.ends + n * heads * (size_t)s->K * (size_t)s->V;
+    space.nothing = (int *)(space.transitions + n * heads * (size_t)s->K * (size_t)s->K);
+    return space;
+}
+
+size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
+    if (plan->segments < 2)
+        return 0;
+    segment_space space = space_of(s, plan, NULL);
+    return (size_t)((float *)space.nothing - space.ends) +
+           (size_t)plan->segments * (size_t)s->n_rows * (size_t)s->H;
+}
+
+// The driver's maker of tensor maps, so that nothing is linked against the driver.
+static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads, int64_t rows,
+                          int64_t ld, int box) {
+    static PFN_cuTensorMapEncodeTiled_v12000 encode;
+    if (!encode) {
+        void *f = NULL;
+        cudaDriverEntryPointQueryResult found;
+        cudaError_t r = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000,
+                                                         cudaEnableDefault, &found);
+        if (r != cudaSuccess || found != cudaDriverEntryPointSuccess)
+            return r != cudaSuccess ? r : cudaErrorNotSupported;
+        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
+    }
+    const cuuint64_t size[3] = {(cuuint64_t)width, (cuuint64_t)heads, (cuuint64_t)rows};
+    const cuuint64_t step[2] = {(cuuint64_t)width * sizeof *p, (cuuint64_t)ld * sizeof *p};
+    const cuuint32_t part[3] = {64, 1, (cuuint32_t)box}, every[3] = {1, 1, 1};
+    return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)p, size, step, part, every,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
+}
+
+template <int queries, bool gated>
+static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_space space,
+                       float *state, int64_t ld, cudaStream_t stream) {
+    const int64_t outputs = (int64_t)s.n_rows * s.H * s.value_blocks,
+                  heads = (int64_t)s.n_rows * s.H;
+    cudaError_t r =
+        cudaFuncSetAttribute(delta_chunks<queries, gated>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(delta_shared));
+    if (r != cudaSuccess)
+        return r;
+    if (s.segments > 1) {
+        int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
+        delta_chunks<queries, gated>
+            <<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(s, maps, true,
+                                                                                space, state, ld);
+        if (s.segments > 2) {
+            r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     sizeof(scan_shared));
+            if (r != cudaSuccess)
+                return r;
+            dim3 grid((unsigned)heads, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS));
+            scan_segments<<<grid, SCAN_THREADS, sizeof(scan_shared), stream>>>(s, space, gated);
+        }
+    }
+    int64_t blocks = outputs * (s.segments > 1 ? s.segments - 1 : 1);
+    delta_chunks<queries, gated><<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(
+        s, maps, false, space, state, ld);
+    return cudaGetLastError();
+}
+
+template <bool gated>
+static cudaError_t run_queries(const delta_call &s, const delta_maps &maps, segment_space space,
+                               float *state, int64_t ld, cudaStream_t stream) {
+    return s.tokens > 32   ? run<64, gated>(s, maps, space, state, ld, stream)
+           : s.tokens > 24 ? run<32, gated>(s, maps, space, state, ld, stream)
+           : s.tokens > 16 ? run<24, gated>(s, maps, space, state, ld, stream)
+                           : run<16, gated>(s, maps, space, state, ld, stream);
+}
+
+cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,
+                      float *scratch, cudaStream_t stream) {
+    s.value_blocks = (s.V + WIDTH - 1) / WIDTH;
+    s.tokens = CHUNK / s.n_h;
+    s.per_segment = plan->per_segment;
+    s.segments = plan->segments;
+    if (s.all_tokens == 0)
+        return cudaSuccess;
+    segment_space space = space_of(&s, plan, scratch);
+    delta_maps maps;
+    cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, s.all_tokens, s.ldq, s.tokens);
+    if (r == cudaSuccess)
+        r = map_of(&maps.k, s.k, s.K, s.Hk, s.all_tokens * s.n_h, s.ldk, s.tokens * s.n_h);
+    if (r == cudaSuccess)
+        r = map_of(&maps.v, s.v, s.V, s.H, s.all_tokens * s.n_h, s.ldv, s.tokens * s.n_h);
+    if (r != cudaSuccess)
+        return r;
+    return s.decay ? run_queries<true>(s, maps, space, state, ld, stream)
+                   : run_queries<false>(s, maps, space, state, ld, stream);
+}

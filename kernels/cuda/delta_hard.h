@@ -1,0 +1,253 @@
+// kernels/cuda/delta_hard.h - X and P of a chunk whose keys repeat (delta_make.h): every factor of M is the
+// sum of two fp16 numbers (three products, float32 sums), diagonal blocks are inverted by substitution in
+// float32. One term would cost 3e-3 and more when keys repeat with beta = 2; M itself is bounded by 2 for
+// unit keys and 0 <= beta <= 2.
+#ifndef DELTOP_CUDA_DELTA_HARD_H
+#define DELTOP_CUDA_DELTA_HARD_H
+
+#include "kernels/cuda/delta_tile.h"
+
+HOPPER_DEVICE void split_half(float a, float b, uint32_t *high, uint32_t *low) {
+    *high = pack_half(a, b);
+    float2 h = unpack_half(*high);
+    *low = pack_half(a - h.x, b - h.y);
+}
+
+// This thread's row address in a 16 x 16 block for ldmatrix: matrices (rows 0-7, columns 0-7),
+// (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
+HOPPER_DEVICE uint32_t block_row(const void *block) {
+    const int lane = threadIdx.x % 32;
+    return shared_address(block) + ((lane & 7) + (lane >> 4) * 8) * 48 + ((lane >> 3) & 1) * 16;
+}
+
+// acc = K K^T of a chunk; committed, not waited for.
+HOPPER_DEVICE void keys_product(float (&acc)[32], uint32_t k) {
+#pragma unroll
+    for (int x = 0; x < 8; x++)
+        wgmma<64>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
+                      desc_k(k + (x / 4) * PANEL) + 2 * (x % 4), x > 0);
+    wgmma_commit();
+}
+
+// Columns of M^T times to_end.
+HOPPER_DEVICE void scale_columns(uint32_t (&high)[4][4], const delta_gates *g) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int x = 0; x < 4; x++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            float2 h = unpack_half(high[x][e]),
+                   w = *(const float2 *)(g->to_end + 16 * x + 8 * (e / 2) + 2 * (lane % 4));
+            high[x][e] = pack_half(h.x * w.x, h.y * w.y);
+        }
+}
+
+// acc (rows j of this warp, 8 n columns) times the rows' beta, as fp16 to a panel at `to`.
+template <int columns>
+HOPPER_DEVICE void make_store(const float (&acc)[columns / 2], float b0, float b1, uint32_t to,
+                              int warp) {
+    const int lane = threadIdx.x % 32;
+    const uint32_t row = 16 * warp + (lane & 15);
+#pragma unroll
+    for (int b = 0; b < columns / 8; b += 2) {
+        const int n = b + 1 < columns / 8 ? b + 1 : b;
+        stmatrix(to + swizzle(row, n == b ? b : b + lane / 16),
+                 pack_half(b0 * acc[4 * b], b0 * acc[4 * b + 1]),
+                 pack_half(b1 * acc[4 * b + 2], b1 * acc[4 * b + 3]),
+                 pack_half(b0 * acc[4 * n], b0 * acc[4 * n + 1]),
+                 pack_half(b1 * acc[4 * n + 2], b1 * acc[4 * n + 3]));
+    }
+}
+
+// acc [16, 16] += A B^T, A and B given as two terms; block: B's rows in shared memory. The products with a
+// second term go to `small`: two short chains of dependent products instead of a long one.
+HOPPER_DEVICE void add_product(float (&acc)[8], float (&small)[8], const uint32_t *high,
+                               const uint32_t *low, const unsigned char (*block)[BLOCK_16]) {
+    uint32_t bh[4], bl[4];
+    ldmatrix(bh, block_row(block[0]));
+    ldmatrix(bl, block_row(block[1]));
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+        mma16(acc + 4 * n, high, bh[2 * n], bh[2 * n + 1]);
+        mma16(small + 4 * n, high, bl[2 * n], bl[2 * n + 1]);
+    }
+#pragma unroll
+    for (int n = 0; n < 2; n++)
+        mma16(small + 4 * n, low, bh[2 * n], bh[2 * n + 1]);
+}
+
+// L (from acc = K K^T) to shared memory: the warp's own row of blocks, the diagonal one in float32.
+template <bool gated>
+HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delta_shared *m,
+                              int warp) {
+    const int lane = threadIdx.x % 32, r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
+    const float b0 = g->beta[i], b1 = g->beta[i + 8];
+    float c0 = 0, c1 = 0, d0 = 0, d1 = 0;
+    if constexpr (gated) {
+        c0 = g->c[i];
+        c1 = g->c[i + 8];
+        d0 = g->c_rest[i];
+        d1 = g->c_rest[i + 8];
+    }
+    float *diagonal = m->lw[warp];
+#pragma unroll
+    for (int b = 0; b < 8; b++) {
+        if (b / 2 > warp)
+            continue;
+        float v[4] = {b0 * acc[4 * b], b0 * acc[4 * b + 1], b1 * acc[4 * b + 2],
+                      b1 * acc[4 * b + 3]};
+        if constexpr (gated) {
+            float2 cj = *(const float2 *)(g->c + 8 * b + x),
+                   dj = *(const float2 *)(g->c_rest + 8 * b + x);
+            v[0] *= exp2_fast((c0 - cj.x) + (d0 - dj.x));
+            v[1] *= exp2_fast((c0 - cj.y) + (d0 - dj.y));
+            v[2] *= exp2_fast((c1 - cj.x) + (d1 - dj.x));
+            v[3] *= exp2_fast((c1 - cj.y) + (d1 - dj.y));
+        }
+        const int y = 8 * (b % 2) + x;
+        if (b / 2 == warp) {
+            // Entries on and above the diagonal are never read (they may be infinite).
+            diagonal[y * 20 + r] = v[0];
+            diagonal[(y + 1) * 20 + r] = v[1];
+            diagonal[y * 20 + r + 8] = v[2];
+            diagonal[(y + 1) * 20 + r + 8] = v[3];
+        } else {
+            unsigned char(*block)[BLOCK_16] = m->l[warp * (warp - 1) / 2 + b / 2];
+            uint32_t high, low;
+            split_half(v[0], v[1], &high, &low);
+            *(uint32_t *)(block[0] + r * 48 + 2 * y) = high;
+            *(uint32_t *)(block[1] + r * 48 + 2 * y) = low;
+            split_half(v[2], v[3], &high, &low);
+            *(uint32_t *)(block[0] + (r + 8) * 48 + 2 * y) = high;
+            *(uint32_t *)(block[1] + (r + 8) * 48 + 2 * y) = low;
+        }
+    }
+}
+
+// The warp inverts its diagonal block: lane c mod 16 has column c. The upper half-warp keeps second terms.
+HOPPER_DEVICE void hard_diagonal(delta_shared *m, int warp) {
+    const int lane = threadIdx.x % 32, c = lane % 16;
+    const float *l = m->lw[warp];
+    float x[16];
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        x[i] = i == c ? 1.0f : 0.0f;
+#pragma unroll
+    for (int j = 0; j < 15; j++) {
+#pragma unroll
+        for (int i4 = (j + 1) / 4 * 4; i4 < 16; i4 += 4) {
+            float4 col = *(const float4 *)(l + j * 20 + i4);
+            if (i4 > j)
+                x[i4] -= col.x * x[j];
+            if (i4 + 1 > j)
+                x[i4 + 1] -= col.y * x[j];
+            if (i4 + 2 > j)
+                x[i4 + 2] -= col.z * x[j];
+            if (i4 + 3 > j)
+                x[i4 + 3] -= col.w * x[j];
+        }
+    }
+    __half *to = (__half *)m->d[warp][lane / 16];
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        __half h = __float2half_rn(x[i]);
+        to[i * 24 + c] = lane < 16 ? h : __float2half_rn(x[i] - __half2float(h));
+    }
+}
+
+// Blocks 0..3 of the warp's rows of M^T, each an A operand, as the sum of two terms.
+HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], delta_shared *m,
+                                int warp) {
+#pragma unroll
+    for (int b = 0; b < 4; b++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            high[b][e] = low[b][e] = 0;
+#pragma unroll
+    for (int b = 0; b < 4; b++)
+        if (b == warp) {
+            // transposed: (c 0-7, r 0-7), (c 8-15, r 0-7), (c 0-7, r 8-15), (c 8-15, r 8-15)
+            ldmatrix_transposed(high[b], block_row(m->d[b][0]));
+            ldmatrix_transposed(low[b], block_row(m->d[b][1]));
+        }
+#pragma unroll
+    for (int i = 1; i < 4; i++) {
+        if (i <= warp)
+            continue;
+        float acc[8] = {}, small[8] = {};
+#pragma unroll
+        for (int b = 0; b < i; b++)
+            if (b >= warp)
+                add_product(acc, small, high[b], low[b], m->l[i * (i - 1) / 2 + b]);
+        uint32_t h[4], l[4];
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            split_half(-(acc[2 * e] + small[2 * e]), -(acc[2 * e + 1] + small[2 * e + 1]), &h[e],
+                       &l[e]);
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            acc[e] = small[e] = 0;
+        add_product(acc, small, h, l, m->d[i]);
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            split_half(acc[2 * e] + small[2 * e], acc[2 * e + 1] + small[2 * e + 1], &high[i][e],
+                       &low[i][e]);
+    }
+}
+
+// Both terms of M^T times the rows of a panel, stored to `to`.
+template <int columns>
+HOPPER_DEVICE void hard_product(const uint32_t (&high)[4][4], const uint32_t (&low)[4][4],
+                                uint32_t panel, float b0, float b1, uint32_t to, int warp) {
+    float acc[columns / 2];
+    wgmma_fence();
+#pragma unroll
+    for (int x = 0; x < 8; x++)
+        wgmma<columns>::template rs<1>(acc, x < 4 ? high[x % 4] : low[x % 4],
+                                       desc_mn(panel, PANEL) + 128 * (x % 4), x > 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    make_store<columns>(acc, b0, b1, to, warp);
+}
+
+// All that follows the scores, for the i-th chunk of the task.
+template <int queries, bool gated, bool output>
+HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t xs,
+                              uint32_t ps, int slot, int i, int warp) {
+    const int lane = threadIdx.x % 32;
+    {
+        float acc[32];
+        wgmma_fence();
+        keys_product(acc, k);
+        wgmma_wait<0>();
+        hard_lower<gated>(acc, g, m, warp);
+    }
+    __syncwarp();
+    hard_diagonal(m, warp);
+    named_barrier(MAKERS_BARRIER, MAKERS);
+    uint32_t high[4][4], low[4][4];
+    hard_inverse(high, low, m, warp);
+    const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
+    barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1);
+    if constexpr (output) {
+        hard_product<queries>(high, low, shared_address(m->p0), b0, b1, ps, warp);
+        fence_async();
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&m->p_full[slot]);
+    }
+    if constexpr (gated) {
+#pragma unroll
+        for (int x = 0; x < 4; x++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                float2 h = unpack_half(high[x][e]), l = unpack_half(low[x][e]),
+                       w = *(const float2 *)(g->to_end + 16 * x + 8 * (e / 2) + 2 * (lane % 4));
+                split_half((h.x + l.x) * w.x, (h.y + l.y) * w.y, &high[x][e], &low[x][e]);
+            }
+    }
+    hard_product<64>(high, low, k, b0, b1, xs, warp);
+    hard_product<64>(high, low, k + PANEL, b0, b1, xs + PANEL, warp);
+}
+
+#endif

@@ -1,0 +1,210 @@
+// kernels/cuda/delta_state.h - the two warpgroups of delta.cu that hold the state: each 64 of a block's
+// 128 columns of values, as H^T [64 values, 128 channels] in float32 accumulators.
+//
+// Per chunk (kernels/cuda/delta.cu), transposed so that the state is always the left operand:
+//     U^T = H^T K^T      R = V - from_start U      H^T <- end H^T + R^T X      O^T = query H^T Q^T + R^T P^T
+// No product of this chain touches shared memory on its left side, and no result returns to it.
+//
+// The order of instructions is part of the design: accumulators that live through the loop are only
+// touched while no product is under way, or the compiler serialises all products.
+#ifndef DELTOP_CUDA_DELTA_STATE_H
+#define DELTOP_CUDA_DELTA_STATE_H
+
+#include "kernels/cuda/delta_tile.h"
+
+// H^T as an A operand in fp16.
+HOPPER_DEVICE void state_pack(const float (&h)[64], uint32_t (&packed)[32]) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        packed[i] = pack_half(h[2 * i], h[2 * i + 1]);
+}
+
+// R^T = V^T - from_start U^T. `v`: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64
+// values; w: this lane's first pair of from_start.
+template <bool gated>
+HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values, const float *w,
+                                  uint32_t (&r)[16]) {
+#pragma unroll
+    for (int j = 0; j < 8; j += 2) {
+        uint32_t x[4] = {};
+        if (values)
+            ldmatrix_transposed(x, v + 1024 * j);
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            float2 g = make_float2(1, 1);
+            if constexpr (gated)
+                g = *(const float2 *)(w + 8 * (j + e));
+            const float *p = u + 4 * (j + e);
+            r[2 * (j + e)] =
+                pack_half(lower_bf16(x[2 * e]) - g.x * p[0], upper_bf16(x[2 * e]) - g.y * p[1]);
+            r[2 * (j + e) + 1] = pack_half(lower_bf16(x[2 * e + 1]) - g.x * p[2],
+                                           upper_bf16(x[2 * e + 1]) - g.y * p[3]);
+        }
+    }
+}
+
+HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
+    asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
+}
+
+// O^T (values in rows, queries in columns) times scale -> o: rows of queries. `o` is the place of row
+// lane / 4 and of this thread's first value; `tokens` rows and, from that value on, `width` values exist.
+template <int queries>
+HOPPER_DEVICE void state_store(const float (&acc)[queries / 2], float scale, bf16 *o, int64_t ld,
+                               int tokens, int width) {
+    const int t = threadIdx.x % 32 / 4;
+    const bool whole = tokens == queries && width > 8;
+#pragma unroll
+    for (int b = 0; b < queries / 8; b++) {
+        uint32_t x = movmatrix(pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1])),
+                 y = movmatrix(pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]));
+        const bool in = whole || 8 * b + t < tokens;
+        if (in && width > 0)
+            store_pair(o, x);
+        if (in && width > 8)
+            store_pair(o + 8, y);
+        o += ld;
+    }
+}
+
+// U^T = H^T K^T, committed.
+HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint32_t k) {
+    wgmma_fence();
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        wgmma<64>::rs<0>(u, packed + 4 * j, desc_k(k + (j / 4) * PANEL) + 2 * (j % 4), j > 0);
+    wgmma_commit();
+}
+
+// The loop begins with U of its chunk made: the products with the queries hide the residual, and U of
+// the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
+template <int queries, bool gated, bool output>
+HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
+    const int part = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int first = part * 64 + 16 * warp + lane / 4; // this thread's first value, in the block
+    const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
+    const bool values = task.kind != TASK_TRANSITION;
+    float h[64];
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        const int value = first + 8 * (i / 2 % 2), channel = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+        h[i] = 0;
+        if (task.from) {
+            if (value - 64 * part < width && channel < s.K)
+                h[i] = task.from[channel * task.from_ld + task.block * WIDTH + value];
+        } else if (task.kind == TASK_TRANSITION)
+            h[i] = value == channel ? 1.0f : 0.0f;
+    }
+    uint32_t packed[32];
+    state_pack(h, packed);
+    const int own = 16 * warp + 2 * (lane % 4); // this thread's first value in transposed outputs
+    bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens + lane / 4) * s.ldo +
+              (int64_t)task.head * s.V + task.block * WIDTH + 64 * part + own;
+    const uint32_t v_lane =
+        part * PANEL + swizzle(8 * (lane / 16) + (lane & 7), 2 * warp + ((lane >> 3) & 1));
+    const float scale = gated ? 1.0f : s.scale;
+    barrier_wait(&m->full[0], 0);
+    barrier_wait(&m->arrived[0], 0); // the values come straight from the copy engine
+    if constexpr (gated) {
+        const float end = m->gates[0].end;
+#pragma unroll
+        for (int i = 0; i < 64; i++)
+            h[i] *= end;
+    }
+    float u[32];
+    state_keys(u, packed, shared_address(m->in[0].k));
+    wgmma_wait<0>();
+    const int chunks = task.last - task.first;
+    int stage = 0, parity = 0; // of the chunk under way
+    for (int i = 0; i < chunks; i++) {
+        const int slot = i % MADE, made = (i / MADE) & 1;
+        const int next = stage + 1 == STAGES ? 0 : stage + 1;
+        const float *g = m->gates[stage].from_start + 2 * (lane % 4);
+        const uint32_t q = shared_address(m->in[stage].q), x = shared_address(m->x[slot]),
+                       p = shared_address(m->p[slot]);
+        float acc[queries / 2];
+        wgmma_fence();
+        if constexpr (output) {
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                wgmma<queries>::template rs<0>(
+                    acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
+            wgmma_commit();
+        }
+        uint32_t r[16];
+        state_residual<gated>(u, shared_address(m->in[stage].v) + v_lane, values, g, r);
+        barrier_wait(&m->x_full[slot], made);
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            wgmma<128>::rs<1>(h, r + 4 * j, desc_mn(x, PANEL) + 128 * j, 1);
+        wgmma_commit();
+        if constexpr (output) {
+            wgmma_wait<1>(); // the queries' first product
+            if constexpr (gated) {
+                const float *wq = m->gates[stage].query + 2 * (lane % 4);
+#pragma unroll
+                for (int b = 0; b < queries / 8; b++) {
+                    float2 w = *(const float2 *)(wq + 8 * b);
+                    acc[4 * b] *= w.x;
+                    acc[4 * b + 1] *= w.y;
+                    acc[4 * b + 2] *= w.x;
+                    acc[4 * b + 3] *= w.y;
+                }
+            }
+        }
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&m->empty[stage]);
+        if constexpr (output) {
+            barrier_wait(&m->p_full[slot], made);
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<queries>::template rs<1>(acc, r + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
+            wgmma_commit();
+        }
+        parity ^= next == 0;
+        float end = 1;
+        if (i + 1 < chunks) {
+            barrier_wait(&m->full[next], parity);
+            barrier_wait(&m->arrived[next], parity);
+            if constexpr (gated)
+                end = m->gates[next].end;
+        }
+        if constexpr (output)
+            wgmma_wait<1>();
+        else
+            wgmma_wait<0>();
+        state_pack(h, packed);
+        if constexpr (gated) {
+#pragma unroll
+            for (int j = 0; j < 64; j++)
+                h[j] *= end;
+        }
+        if constexpr (output)
+            wgmma_wait<0>();
+        state_keys(u, packed, shared_address(m->in[next].k));
+        if constexpr (output) {
+            const int64_t left = task.n_tokens - (int64_t)(task.first + i) * s.tokens;
+            state_store<queries>(acc, scale, o, 8 * s.ldo, left < s.tokens ? (int)left : s.tokens,
+                                 width - own);
+            o += s.tokens * s.ldo;
+        }
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&m->made_empty[slot]);
+        wgmma_wait<0>();
+        stage = next;
+    }
+    if (!task.to)
+        return;
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        const int value = first + 8 * (i / 2 % 2), channel = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+        if (value - 64 * part < width && channel < s.K)
+            task.to[channel * task.to_ld + task.block * WIDTH + value] = h[i];
+    }
+}
+
+#endif

@@ -1,0 +1,94 @@
+// kernels/cuda/delta_tile.h - what the warpgroups of the tensor-core delta rule (delta.cu) share: the
+// call, the task of a block, and the map of its shared memory.
+#ifndef DELTOP_CUDA_DELTA_TILE_H
+#define DELTOP_CUDA_DELTA_TILE_H
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/wgmma.h"
+
+enum {
+    CHUNK = 64,          // rows (micro-steps) of a chunk
+    WIDTH = 128,         // of keys, and of the values that one block takes
+    PANEL = CHUNK * 128, // bytes: 64 rows of 64 16-bit numbers
+    TILE = 2 * PANEL,    // 64 rows of 128 numbers
+    STAGES = 3,          // chunks of q, k, v in flight
+    MADE = 2,            // chunks of X and P in flight
+    BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
+    BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
+    CONVERTERS = 96,     // threads that make fp16 of q and k: warps 1-3 of warpgroup 0
+    STATE_WARPS = 8,     // warpgroups 1 and 2
+    MAKERS = 128,        // warpgroup 3: X and P
+    DELTA_THREADS = 512,
+    MAKERS_BARRIER = 1, // named barriers
+    CONVERTERS_BARRIER = 2,
+};
+
+// One call. A row is one sequence of tokens; rows lie behind each other in q, k, v, o, beta and decay.
+typedef struct delta_call {
+    const bf16 *q, *k, *v;     // tokens, micro-steps, micro-steps
+    const float *beta, *decay; // per micro-step or NULL (= 1); natural log per token or NULL
+    int64_t ldq, ldk, ldv, ldbeta, lddecay, ldo;
+    bf16 *o;
+    int H, Hk, K, V, n_h;
+    int64_t T;             // tokens of a row, when starts is NULL
+    const int64_t *starts; // on the device: tokens before row r; n_rows + 1 of them, or NULL
+    int n_rows;
+    int64_t all_tokens; // of all rows
+    float scale;
+    int value_blocks; // of WIDTH values
+    int tokens;       // of a whole chunk
+    int per_segment;  // chunks
+    int segments;     // of the longest row
+} delta_call;
+
+// q, k and v as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.
+typedef struct delta_maps {
+    CUtensorMap q, k, v;
+} delta_maps;
+
+// What a block does: chunks first..last-1 of a head's columns of 128 values.
+typedef enum { TASK_OUTPUT, TASK_END, TASK_TRANSITION } delta_kind;
+
+// The gates of a chunk as its consumers need them; c_i is the base-2 log decay summed up to row i.
+struct delta_gates {
+    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
+    float beta[CHUNK];
+    float from_start[CHUNK];      // 2^c_i
+    float to_end[CHUNK];          // 2^(c_last - c_i)
+    float query[CHUNK];           // scale 2^c of a token's last row
+    float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
+    float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
+    float end;                    // 2^c_last
+    int wide;                     // c_last < -120: up and down would overflow
+    float none[2];
+};
+
+struct delta_shared {
+    struct {
+        unsigned char k[TILE], q[TILE]; // arrive as bf16, become fp16
+        unsigned char v[TILE];          // bf16
+    } in[STAGES];
+    unsigned char x[MADE][TILE];     // X [row j][channel]
+    unsigned char p[MADE][PANEL];    // P^T [row j][query]
+    unsigned char p0[PANEL];         // scores [row i][query]
+    unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
+    unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1, two halves
+    float lw[4][BLOCK_16F / 4];      // L_ww, column by column
+    delta_gates gates[STAGES];
+    uint64_t arrived[STAGES], full[STAGES], empty[STAGES], x_full[MADE], p_full[MADE],
+        made_empty[MADE];
+};
+
+// Where a task lies in the call.
+struct delta_task {
+    int head, key_head, block, row;
+    int first, last;        // chunks
+    int64_t token0;         // first token of the row
+    int64_t n_tokens;       // of the row
+    const float *from;      // state before, [K, V]; NULL: zero, or I for TASK_TRANSITION
+    float *to;              // state after, or NULL
+    int64_t from_ld, to_ld; // floats from row to row
+    delta_kind kind;
+};
+
+#endif

@@ -1,0 +1,232 @@
+// kernels/cuda/wgmma.h - Hopper's warpgroup instructions by the names of the PTX manual: matrix products
+// that read shared memory through descriptors, barriers with a phase, copies that do not wait.
+//
+// Products are m64 nN k16, fp16 in, float32 out: d (+)= A B with A [64, 16] from registers (rs) or shared
+// memory (ss), B [16, N] from shared memory. Fragments of thread t, warp w = t / 32 of the warpgroup,
+// lane l: d[4 j + {0, 1}] is row 16 w + l / 4, columns 8 j + 2 (l mod 4) + {0, 1}; d[4 j + {2, 3}] the row
+// eight below. A's registers a[0..3]: the same two rows, columns 2 (l mod 4) + {0, 1}, then both rows again
+// eight columns on. So an accumulator packed in pairs is the next product's A.
+//
+// Tiles in shared memory are panels of 128-byte rows, 1024-byte aligned, each row's eight 16-byte
+// pieces exchanged by row mod 8 (swizzle()). desc_k: rows are the index that survives (N, or M), the
+// panel runs along k; +2 a step of 16. desc_mn: rows are k; +128 a step of 16.
+//
+// Only for sm_90a: include where DELTOP_HOPPER is defined.
+#ifndef DELTOP_CUDA_WGMMA_H
+#define DELTOP_CUDA_WGMMA_H
+
+#include <cuda.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+
+#define HOPPER_DEVICE __device__ __forceinline__
+
+HOPPER_DEVICE uint32_t shared_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+// Byte offset of 16-byte piece `piece` (0..7) of a row inside a panel.
+HOPPER_DEVICE uint32_t swizzle(uint32_t row, uint32_t piece) {
+    return row * 128 + ((piece ^ (row & 7)) << 4);
+}
+
+// Groups of eight rows are 1024 bytes apart; panels (along N, for desc_mn) `panel` bytes.
+HOPPER_DEVICE uint64_t desc_k(uint32_t address) {
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)64 << 32 |
+           (uint64_t)1 << 62;
+}
+HOPPER_DEVICE uint64_t desc_mn(uint32_t address, uint32_t panel) {
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(panel >> 4) << 16 |
+           (uint64_t)64 << 32 | (uint64_t)1 << 62;
+}
+
+template <int N> struct wgmma;
+
+#define WGMMA_OF(N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                                         \
+    template <> struct wgmma<N> {                                                                  \
+        static HOPPER_DEVICE void ss(float (&d)[N / 2], uint64_t a, uint64_t b, int add) {         \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A2 ", 0;\n"                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, " A0  \
+                         ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                           \
+                         : __VA_ARGS__                                                             \
+                         : "l"(a), "l"(b), "r"(add));                                              \
+        }                                                                                          \
+        template <int MN>                                                                          \
+        static HOPPER_DEVICE void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b, int add) {  \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A5 ", 0;\n"                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, {" A0 \
+                         ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"                \
+                         : __VA_ARGS__                                                             \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(MN)); \
+        }                                                                                          \
+    }
+
+#define LIST8  "%0, %1, %2, %3, %4, %5, %6, %7"
+#define LIST16 LIST8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define LIST32                                                                                     \
+    LIST16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define LIST64                                                                                     \
+    LIST32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "    \
+           "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define D4(i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define D8(i)  D4(i), D4(i + 4)
+#define D16(i) D8(i), D8(i + 8)
+#define D32(i) D16(i), D16(i + 16)
+
+WGMMA_OF(16, LIST8, "%8", "%9", "%10", "%11", "%12", "%13", "%14", D8(0));
+WGMMA_OF(24, LIST8 ", %8, %9, %10, %11", "%12", "%13", "%14", "%15", "%16", "%17", "%18", D8(0),
+         D4(8));
+WGMMA_OF(32, LIST16, "%16", "%17", "%18", "%19", "%20", "%21", "%22", D16(0));
+WGMMA_OF(64, LIST32, "%32", "%33", "%34", "%35", "%36", "%37", "%38", D32(0));
+WGMMA_OF(128, LIST64, "%64", "%65", "%66", "%67", "%68", "%69", "%70", D32(0), D32(32));
+
+// Before the first product that reads registers other instructions wrote.
+HOPPER_DEVICE void wgmma_fence() {
+    asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
+}
+HOPPER_DEVICE void wgmma_commit() {
+    asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
+}
+// Until at most `left` committed groups are under way.
+template <int left> HOPPER_DEVICE void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(left) : "memory");
+}
+
+// What ordinary stores of this thread wrote to shared memory becomes visible to later products.
+HOPPER_DEVICE void fence_async() {
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+HOPPER_DEVICE void barrier_init(uint64_t *b, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(b)), "r"(arrivals)
+                 : "memory");
+}
+HOPPER_DEVICE void barrier_arrive(uint64_t *b) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(b)) : "memory");
+}
+// Waits for the end of the phase of that parity; a fresh barrier is past parity 1.
+HOPPER_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
+    asm volatile("{\n.reg .pred p;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1, 0x989680;\n"
+                 "@p bra done;\n"
+                 "bra again;\n"
+                 "done:\n}\n" ::"r"(shared_address(b)),
+                 "r"(parity)
+                 : "memory");
+}
+// Threads that share the named barrier `id` (1..15).
+HOPPER_DEVICE void named_barrier(int id, int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+
+// The same; true everywhere when `mine` is true anywhere.
+HOPPER_DEVICE bool named_barrier_any(int id, int threads, bool mine) {
+    int any;
+    asm volatile("{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\n"
+                 "barrier.cta.red.or.pred q, %1, %2, p;\n"
+                 "selp.b32 %0, 1, 0, q;\n}\n"
+                 : "=r"(any)
+                 : "r"(id), "r"(threads), "r"((int)mine)
+                 : "memory");
+    return any;
+}
+
+// 16 bytes to shared memory.
+HOPPER_DEVICE void copy16(uint32_t to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
+}
+HOPPER_DEVICE void copy_commit() {
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+template <int left> HOPPER_DEVICE void copy_wait() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory");
+}
+
+// One arrival, and `bytes` that copies will bring before the phase ends.
+HOPPER_DEVICE void barrier_expect(uint64_t *b, uint32_t bytes) {
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(b)),
+        "r"(bytes)
+        : "memory");
+}
+// The box of a tensor map at (column, head, row), to shared memory; b counts its bytes.
+HOPPER_DEVICE void copy_box(uint32_t to, const CUtensorMap *map, int column, int head, int row,
+                            uint64_t *b) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
+                 "l"(map), "r"(column), "r"(head), "r"(row), "r"(shared_address(b))
+                 : "memory");
+}
+HOPPER_DEVICE void prefetch_map(const CUtensorMap *map) {
+    asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+}
+
+HOPPER_DEVICE void ldmatrix(uint32_t (&r)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+HOPPER_DEVICE void ldmatrix_transposed(uint32_t (&r)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+HOPPER_DEVICE void stmatrix(uint32_t address, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(a),
+        "r"(b), "r"(c), "r"(d)
+        : "memory");
+}
+// The 8 x 8 matrix of 16-bit numbers that a warp holds, transposed.
+HOPPER_DEVICE uint32_t movmatrix(uint32_t x) {
+    uint32_t y;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(y) : "r"(x));
+    return y;
+}
+// d += A B with A [16, 16] of registers a (as above), B [16, 8]: b0 rows 2 (l mod 4) + {0, 1} of column
+// l / 4, b1 eight rows on.
+HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Two floats as fp16, the first in the lower half.
+HOPPER_DEVICE uint32_t pack_half(float lower, float upper) {
+    uint32_t r;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(r) : "f"(upper), "f"(lower));
+    return r;
+}
+HOPPER_DEVICE uint32_t pack_bf16(float lower, float upper) {
+    uint32_t r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(r) : "f"(upper), "f"(lower));
+    return r;
+}
+HOPPER_DEVICE float2 unpack_half(uint32_t x) {
+    return __half22float2(*(const __half2 *)&x);
+}
+HOPPER_DEVICE float lower_bf16(uint32_t x) {
+    return __uint_as_float(x << 16);
+}
+HOPPER_DEVICE float upper_bf16(uint32_t x) {
+    return __uint_as_float(x & 0xffff0000u);
+}
+// 2^x; 0 below 2^-126.
+HOPPER_DEVICE float exp2_fast(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+    return y;
+}
+
+template <int registers> HOPPER_DEVICE void registers_down() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(registers));
+}
+template <int registers> HOPPER_DEVICE void registers_up() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(registers));
+}
+
+#endif
