@@ -68,6 +68,7 @@ const backend_ops FN(cpu_ops) = {
     .write = cpu_write,
     .embed = FN(dense_embed),
     .linear = FN(dense_linear),
+    .linear_exact = FN(dense_linear),
     .add = FN(dense_add),
     .rms_norm = FN(norm_rms),
     .normalize_heads = FN(norm_heads),

@@ -27,6 +27,8 @@ struct cuda_backend {
     size_t scratch_bytes;
     void *pinned; // host staging of the same kind
     size_t pinned_bytes;
+    struct product_plans *plans; // product.cu
+    struct trace *spans;         // trace.h; NULL: nobody asked
 };
 
 static inline cuda_backend *of(backend *be) {

@@ -1,0 +1,80 @@
+#include "kernels/cuda/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct span {
+    const char *name;
+    cudaEvent_t from, to;
+    int depth;
+};
+
+struct trace {
+    span *v;
+    size_t n, cap;
+    int depth;
+};
+
+void trace_open(cuda_backend *c) {
+    const char *on = getenv("DELTOP_CUDA_TRACE");
+    if (on && *on == '1')
+        c->spans = (trace *)calloc(1, sizeof *c->spans);
+}
+
+traced::traced(backend *be, const char *name) : c(of(be)), at(-1) {
+    trace *t = c->spans;
+    if (!t || !mem_grow((void **)&t->v, &t->cap, t->n + 1, sizeof *t->v, "a trace", NULL))
+        return;
+    span s = {name, NULL, NULL, t->depth};
+    if (cudaEventCreate(&s.from) != cudaSuccess || cudaEventCreate(&s.to) != cudaSuccess)
+        return;
+    cudaEventRecord(s.from, c->stream);
+    at = (int)t->n;
+    t->v[t->n++] = s;
+    t->depth++;
+}
+
+traced::~traced() {
+    if (at < 0)
+        return;
+    cudaEventRecord(c->spans->v[at].to, c->stream);
+    c->spans->depth--;
+}
+
+void trace_print_and_close(cuda_backend *c) {
+    trace *t = c->spans;
+    if (!t)
+        return;
+    cudaStreamSynchronize(c->stream);
+    double total = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const char *name = t->v[i].name;
+        if (!name)
+            continue;
+        double sum = 0;
+        long n = 0;
+        int depth = t->v[i].depth;
+        for (size_t j = i; j < t->n; j++) {
+            span *s = &t->v[j];
+            float ms = 0;
+            if (!s->name || strcmp(s->name, name) != 0)
+                continue;
+            s->name = j == i ? s->name : NULL;
+            if (cudaEventElapsedTime(&ms, s->from, s->to) == cudaSuccess)
+                sum += ms;
+            n++;
+        }
+        if (depth == 0)
+            total += sum;
+        fprintf(stderr, "cuda %s%-28s %9.3f ms %7ld times\n", depth ? "  " : "", name, sum, n);
+    }
+    fprintf(stderr, "cuda %-28s %9.3f ms\n", "all operations", total);
+    for (size_t i = 0; i < t->n; i++) {
+        cudaEventDestroy(t->v[i].from);
+        cudaEventDestroy(t->v[i].to);
+    }
+    free(t->v);
+    free(t);
+    c->spans = NULL;
+}
