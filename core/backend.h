@@ -98,6 +98,8 @@ typedef struct backend_ops {
     // kernels/shift.h
     void (*token_shift)(backend *be, mat x, mat tail, mat y); // y = row before - row
     void (*mix)(backend *be, mat x, mat d, mat m, mat y);     // y = x + d * m
+    // kernels/norm.h: y[h] = norm of head h of a state
+    void (*head_norms)(backend *be, mat x, mat y);
     void (*dot_heads)(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
     void (*divide_heads)(backend *be, mat d, double eps, int64_t head_dim, mat x);
     void (*broadcast)(backend *be, mat row, mat y); // every row of y = row

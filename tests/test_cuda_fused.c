@@ -226,12 +226,13 @@ static void products(both *b) {
     }
 }
 
-// A device tries several algorithms for a shape while it works. They all add in one order: whichever
-// call it is, the numbers are the same.
+// A device that is asked for one shape again and again tries several algorithms (DELTOP_CUDA_TRY: from
+// the first call). They all add in one order: whichever call it is, the numbers are the same.
 static void every_call_gives_the_same_numbers(void **state) {
     (void)state;
     enum { CALLS = 40, T = 2048, K = 1024, N = 640 };
     both b;
+    setenv("DELTOP_CUDA_TRY", "1", 1);
     both_open(&b, PRECISION_BF16);
     b.gap = 8;
     pair x = pair_new(&b, T, K, false, -1, 1), w = pair_new(&b, N, K, false, -1, 1);
@@ -260,6 +261,7 @@ static void every_call_gives_the_same_numbers(void **state) {
     assert_int_equal(differ, 0);
     free(first[0]);
     free(first[1]);
+    unsetenv("DELTOP_CUDA_TRY");
     both_close(&b);
 }
 
@@ -331,6 +333,33 @@ static void activations(both *b) {
     }
 }
 
+// Norms of a state's heads: 1e20 and 1e-20 among the numbers, then an infinity and a NaN.
+static void states(both *b) {
+    static const int64_t shape[][3] = {{1, 1, 1}, {3, 24, 40}, {8, 128, 128}, {2, 256, 512}};
+    for (size_t j = 0; j < sizeof shape / sizeof *shape; j++)
+        for (int odd = 0; odd < 3; odd++) {
+            int64_t H = shape[j][0], n = H * shape[j][1] * shape[j][2];
+            pair x = pair_new(b, H * shape[j][1], shape[j][2], true, -1, 1);
+            pair y = pair_new(b, 1, H, true, -1, 1);
+            double *numbers = pair_read(b, &x, 0);
+            numbers[0] *= 1e20;
+            numbers[n - 1] *= odd == 0 ? 1e-20 : odd == 1 ? INFINITY : NAN;
+            pair_write(b, &x, numbers);
+            free(numbers);
+            EACH(i) b->be[i]->op->head_norms(b->be[i], x.at[i], y.at[i]);
+            double *last = pair_read(b, &y, 0);
+            assert_int_equal(isfinite(last[H - 1]) != 0, odd == 0);
+            free(last);
+            note(b, "head_norms", &y, pair_error_each(b, &y, 1e-30), 1e-6);
+            both_reset(b);
+        }
+}
+
+static void norms_of_states_agree(void **state) {
+    (void)state;
+    in_every_precision(states);
+}
+
 static void convolutions_with_norms_agree(void **state) {
     (void)state;
     in_every_precision(convolutions);
@@ -364,6 +393,7 @@ int main(void) {
         cmocka_unit_test(every_call_gives_the_same_numbers),
         cmocka_unit_test(rows_of_whole_words_agree),
         cmocka_unit_test(activations_without_gaps_agree),
+        cmocka_unit_test(norms_of_states_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ const backend_ops FN(cpu_ops) = {
     .attention = FN(attention_run),
     .losses = FN(loss_tokens),
     .layer_norm = FN(norm_layer),
+    .head_norms = FN(norm_of_heads),
     .token_shift = FN(shift_tokens),
     .mix = FN(shift_mix),
     .dot_heads = FN(shift_dot_heads),

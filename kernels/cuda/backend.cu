@@ -219,6 +219,7 @@ static backend_ops make_table() {
     t.rms_norm = cuda_rms_norm;
     t.normalize_heads = cuda_normalize_heads;
     t.layer_norm = cuda_layer_norm;
+    t.head_norms = cuda_head_norms;
     t.activate = cuda_activate;
     t.multiply = cuda_multiply;
     t.scale_heads = cuda_scale_heads;
@@ -296,6 +297,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
         return NULL;
     snprintf(c->name, sizeof c->name, "%s (cuda:%d)", prop.name, device);
     c->device = device;
+    c->processors = prop.multiProcessorCount;
     c->base.op = &table;
     c->base.device = c->name;
     c->base.prec = p;

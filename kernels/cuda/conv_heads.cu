@@ -10,7 +10,7 @@
 #include "kernels/cuda/trace.h"
 #include "kernels/cuda/wide.h"
 
-enum { RUN = 32, AHEAD = 4, THREADS = 128, PARTS = 4 };
+enum { RUN = 64, AHEAD = 4, THREADS = 128, PARTS = 4 };
 
 template <class T> struct conv_columns {
     const T *w, *tail;
@@ -32,7 +32,7 @@ template <class T> struct conv_job {
 };
 
 template <class T, int WIDTH, bool SILU>
-__global__ void __launch_bounds__(THREADS)
+__global__ void __launch_bounds__(THREADS, 5)
     conv_heads(__grid_constant__ const conv_job<T> job, view<T> x, int64_t rows, int cols) {
     constexpr int N = per_word<T>(), PAST = WIDTH - 1;
     const int across = blockIdx.x % job.blocks_across;
@@ -69,56 +69,69 @@ __global__ void __launch_bounds__(THREADS)
             load_word(from >= 0 ? x.row(from) + column : p.tail + (PAST + from) * p.tail_ld + at),
             past[i]);
     }
-    const T *in = x.p + column;
+    const bool ones = p.norm == HEAD_NORM_L1, floored = p.norm == HEAD_NORM_L2_FLOOR;
+    const float under = floored ? 0 : p.eps, most = floored ? 1 / p.eps : INFINITY;
+    const T *in = x.row(t0) + column; // of the words on their way
+    T *out_at = p.y + t0 * p.y_ld + at;
+    auto token = [&](uint4 word) {
+        float v[N], out[N], sum = 0;
+        unpack(word, v);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            float z = bias[j];
+#pragma unroll
+            for (int k = 0; k < PAST; k++)
+                z += tap[k][j] * past[k][j];
+            z += tap[PAST][j] * v[j];
+            out[j] = act_for<T>(SILU ? ACT_SILU : p.act, z);
+            sum += !SILU && ones ? out[j] : out[j] * out[j];
+        }
+        for (int d = job.lanes / 2; d; d >>= 1)
+            sum += __shfl_xor_sync(~0u, sum, d);
+        if (p.norm != HEAD_NORM_NONE) {
+            float by;
+            asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(sum + under));
+            by = !SILU && ones ? 1 / (sum + under) : fminf(by, most);
+#pragma unroll
+            for (int j = 0; j < N; j++)
+                out[j] *= by;
+        }
+        if (mine)
+            store_word(out_at, out);
+        out_at += p.y_ld;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+#pragma unroll
+            for (int k = 0; k + 1 < PAST; k++)
+                past[k][j] = past[k + 1][j];
+            past[PAST - 1][j] = v[j];
+        }
+    };
     uint4 coming[AHEAD];
+    auto fetch = [&](int i, int left) {
+        if (i < left)
+            coming[i] = load_word(in);
+        in += x.ld;
+    };
+    int left = (int)(end - t0);
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)
-        coming[i] = load_word(in + min(t0 + i, rows - 1) * x.ld);
-    for (int64_t t = t0; t < end; t += AHEAD) {
+        fetch(i, left);
+    for (; left >= AHEAD; left -= AHEAD) {
         uint4 now[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++) {
             now[i] = coming[i];
-            coming[i] = load_word(in + min(t + AHEAD + i, rows - 1) * x.ld);
+            fetch(i, left - AHEAD);
         }
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) {
-            if (t + i >= end)
-                break;
-            float v[N], out[N], sum = 0;
-            unpack(now[i], v);
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-                float z = bias[j];
-#pragma unroll
-                for (int k = 0; k < PAST; k++)
-                    z += tap[k][j] * past[k][j];
-                z += tap[PAST][j] * v[j];
-                out[j] = act_for<T>(SILU ? ACT_SILU : p.act, z);
-                sum += p.norm == HEAD_NORM_L1 ? out[j] : out[j] * out[j];
-            }
-            for (int d = job.lanes / 2; d; d >>= 1)
-                sum += __shfl_xor_sync(~0u, sum, d);
-            if (p.norm != HEAD_NORM_NONE) {
-                float by = p.norm == HEAD_NORM_L2   ? sqrtf(sum + p.eps)
-                           : p.norm == HEAD_NORM_L1 ? sum + p.eps
-                                                    : fmaxf(sqrtf(sum), p.eps);
-                by = 1 / by;
-#pragma unroll
-                for (int j = 0; j < N; j++)
-                    out[j] *= by;
-            }
-            if (mine)
-                store_word(p.y + (t + i) * p.y_ld + at, out);
-#pragma unroll
-            for (int j = 0; j < N; j++) {
-#pragma unroll
-                for (int k = 0; k + 1 < PAST; k++)
-                    past[k][j] = past[k + 1][j];
-                past[PAST - 1][j] = v[j];
-            }
-        }
+        for (int i = 0; i < AHEAD; i++)
+            token(now[i]);
     }
+#pragma unroll
+    for (int i = 0; i < AHEAD - 1; i++)
+        if (i < left)
+            token(coming[i]);
 }
 
 // The new tails are the last rows of (old tail, x): a thread owns a channel and walks forward.
@@ -183,7 +196,7 @@ template <class T> static bool run(backend *be, mat x, const conv_part *part, in
             (lanes > 0 && job.lanes > 0 && lanes != job.lanes))
             return false;
         job.lanes = lanes > 0 ? lanes : job.lanes;
-        silu &= p->act == ACT_SILU;
+        silu &= p->act == ACT_SILU && p->norm != HEAD_NORM_L1;
         job.part[i] = {(const T *)p->w.p,
                        (const T *)p->tail.p,
                        (const float *)p->bias.p,

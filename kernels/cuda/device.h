@@ -19,6 +19,7 @@ typedef __nv_bfloat16 bf16;
 struct cuda_backend {
     backend base; // first: a backend * is a cuda_backend *
     int device;
+    int processors; // multiprocessors
     cudaStream_t stream;
     cublasHandle_t blas;
     char name[288];

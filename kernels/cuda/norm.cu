@@ -4,6 +4,8 @@
 #include "kernels/cuda/trace.h"
 #include "kernels/cuda/wide.h"
 
+#include <float.h>
+
 enum { WARPS = 8 };
 
 template <class T, class U>
@@ -36,6 +38,9 @@ __global__ void rms_words(view<T> x, const float *w, int lanes, int words, float
     const int64_t mine =
         (blockIdx.x * (int64_t)blockDim.y + threadIdx.y) * per_warp + threadIdx.x / lanes;
     const float share = 1 / (float)(words * N);
+    float own[WORDS == 1 ? N : 1]; // the weights of a lane's only word, for all of its rows
+    if (WORDS == 1 && w && lane < words)
+        load_floats(w + lane * N, own);
     // The loop is the same for all lanes of a warp: they shuffle together.
     for (int64_t j = mine; j - mine % per_warp < rows; j += stride * SIDE) {
         uint4 in[SIDE][WORDS];
@@ -69,11 +74,11 @@ __global__ void rms_words(view<T> x, const float *w, int lanes, int words, float
                     continue;
                 float v[N], u[N];
                 unpack(in[s][i], v);
-                if (w)
+                if (WORDS > 1 && w)
                     load_floats(w + at * N, u);
 #pragma unroll
                 for (int e = 0; e < N; e++)
-                    v[e] *= w ? scale * u[e] : scale;
+                    v[e] *= !w ? scale : scale * (WORDS == 1 ? own[e] : u[e]);
                 store_word(y.row(row) + at * N, v);
             }
         }
@@ -91,7 +96,10 @@ template <class T> static bool rms_wide(backend *be, mat x, mat w, double eps, m
     const int each = (words + lanes - 1) / lanes, side = each <= 2 ? 2 : 1;
     int64_t groups = (x.rows + side - 1) / side;
     dim3 threads(32, WARPS);
-    unsigned blocks = blocks_for(groups * lanes, 32 * WARPS);
+    unsigned blocks = blocks_for(groups * lanes, 32 * WARPS),
+             most = (unsigned)of(be)->processors * 8;
+    if (each == 1 && blocks > most)
+        blocks = most;
     auto go = [&](auto kernel) {
         kernel<<<blocks, threads, 0, of(be)->stream>>>(as<T>(x), (const float *)w.p, lanes, words,
                                                        (float)eps, x.rows, as<T>(y));
@@ -191,4 +199,35 @@ void cuda_layer_norm(backend *be, mat x, mat w, mat bias, int64_t group, double 
                     layer_groups<T, U><<<blocks_for(n, WARPS), threads, 0, of(be)->stream>>>(
                         as<T>(x), as<U>(w), as<U>(bias), group, groups, n, eps, as<T>(y))));
     launched(be, "layer norm");
+}
+
+// A block a head.
+__global__ void __launch_bounds__(1024)
+    heads_of_state(view<float> x, int64_t n, int64_t cols, float *y) {
+    __shared__ double part[32];
+    const int64_t first = blockIdx.x * n;
+    double sum = 0;
+    for (int64_t t = threadIdx.x / 32; t < n; t += blockDim.x / 32)
+        for (int64_t i = threadIdx.x % 32; i < cols; i += 32) {
+            double v = (double)x.row(first + t)[i];
+            sum += v * v; // no float's square is beyond a double: infinite only where v is
+        }
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        return;
+    sum = warp_sum(threadIdx.x < blockDim.x / 32 ? part[threadIdx.x] : 0.0);
+    if (threadIdx.x == 0)
+        y[blockIdx.x] = isfinite(sum) ? (float)fmin(sqrt(sum), (double)FLT_MAX) : NAN;
+}
+
+void cuda_head_norms(backend *be, mat x, mat y) {
+    traced span(be, "head_norms");
+    if (y.cols == 0)
+        return;
+    heads_of_state<<<(unsigned)y.cols, 1024, 0, of(be)->stream>>>(as<float>(x), x.rows / y.cols,
+                                                                  x.cols, (float *)y.p);
+    launched(be, "norms of heads");
 }

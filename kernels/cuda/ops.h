@@ -19,6 +19,7 @@ void cuda_add_rows(backend *be, mat x, const int32_t *rows, const double *scale,
 // norm.cu
 void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y);
 void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
+void cuda_head_norms(backend *be, mat x, mat y);
 void cuda_layer_norm(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);
 // pointwise.cu
 void cuda_activate(backend *be, mat x, activation act, double scale);

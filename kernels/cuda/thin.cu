@@ -6,7 +6,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/wide.h"
 
-enum { WARPS = 4, WIDEST = 32 };
+enum { WARPS = 4, WIDEST = 32, AHEAD = 8 };
 
 __device__ __forceinline__ void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2,
                                     uint32_t a3, uint32_t b0, uint32_t b1) {
@@ -32,16 +32,28 @@ __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int i = 0; i < TILES; i++)
         col[i] = (const uint4 *)w.row(min(8 * i + g, outputs - 1)) + c;
-#pragma unroll 4
-    for (int j = 0; j < k / 8; j += 4) { // 32 numbers of a row
-        uint4 u = a[j], v = b[j];
+    auto take = [&](uint4 u, uint4 v, int j) {
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             uint4 z = col[i][j];
             mma(d[i], u.x, v.x, u.y, v.y, z.x, z.y);
             mma(d[i], u.z, v.z, u.w, v.w, z.z, z.w);
         }
+    };
+    int j = 0; // words of a row, four (32 numbers) a step
+    for (; j + 4 * AHEAD <= k / 8; j += 4 * AHEAD) {
+        uint4 u[AHEAD], v[AHEAD];
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++) {
+            u[s] = a[j + 4 * s];
+            v[s] = b[j + 4 * s];
+        }
+#pragma unroll
+        for (int s = 0; s < AHEAD; s++)
+            take(u[s], v[s], j + 4 * s);
     }
+    for (; j < k / 8; j += 4)
+        take(a[j], b[j], j);
 #pragma unroll
     for (int i = 0; i < TILES; i++)
 #pragma unroll

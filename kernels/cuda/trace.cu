@@ -42,11 +42,30 @@ traced::~traced() {
     c->spans->depth--;
 }
 
+// Blocks that end in losses: from the embedding to them, gaps between operations included.
+static void print_blocks(const trace *t) {
+    const span *from = NULL;
+    for (size_t i = 0; i < t->n; i++) {
+        const span *s = &t->v[i];
+        float ms = 0;
+        if (s->depth > 0)
+            continue;
+        if (!from && strcmp(s->name, "embed") == 0)
+            from = s;
+        if (!from || strcmp(s->name, "losses") != 0)
+            continue;
+        if (cudaEventElapsedTime(&ms, from->from, s->to) == cudaSuccess)
+            fprintf(stderr, "cuda block %.3f ms\n", (double)ms);
+        from = NULL;
+    }
+}
+
 void trace_print_and_close(cuda_backend *c) {
     trace *t = c->spans;
     if (!t)
         return;
     cudaStreamSynchronize(c->stream);
+    print_blocks(t);
     double total = 0;
     for (size_t i = 0; i < t->n; i++) {
         const char *name = t->v[i].name;
