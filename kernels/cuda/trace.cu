@@ -14,16 +14,25 @@ struct trace {
     span *v;
     size_t n, cap;
     int depth;
+    bool blocks; // alone
 };
 
 void trace_open(cuda_backend *c) {
     const char *on = getenv("DELTOP_CUDA_TRACE");
-    if (on && *on == '1')
-        c->spans = (trace *)calloc(1, sizeof *c->spans);
+    if (!on || (*on != '1' && *on != '2'))
+        return;
+    c->spans = (trace *)calloc(1, sizeof *c->spans);
+    if (c->spans)
+        c->spans->blocks = *on == '2';
 }
+
+// The first and the last operation of a block that ends in losses.
+static const char first_of_block[] = "embed", last_of_block[] = "losses";
 
 traced::traced(backend *be, const char *name) : c(of(be)), at(-1) {
     trace *t = c->spans;
+    if (t && t->blocks && strcmp(name, first_of_block) != 0 && strcmp(name, last_of_block) != 0)
+        return;
     if (!t || !mem_grow((void **)&t->v, &t->cap, t->n + 1, sizeof *t->v, "a trace", NULL))
         return;
     span s = {name, NULL, NULL, t->depth};
@@ -42,22 +51,31 @@ traced::~traced() {
     c->spans->depth--;
 }
 
-// Blocks that end in losses: from the embedding to them, gaps between operations included.
+static double between(const span *a, cudaEvent_t to) {
+    float ms = 0;
+    return cudaEventElapsedTime(&ms, a->from, to) == cudaSuccess ? (double)ms : 0;
+}
+
+// A block runs from the embedding to the losses; the host's part follows until the next one begins.
 static void print_blocks(const trace *t) {
     const span *from = NULL;
+    cudaEvent_t to = NULL;
     for (size_t i = 0; i < t->n; i++) {
         const span *s = &t->v[i];
-        float ms = 0;
         if (s->depth > 0)
             continue;
-        if (!from && strcmp(s->name, "embed") == 0)
+        if (strcmp(s->name, first_of_block) == 0 && (!from || to)) {
+            if (from)
+                fprintf(stderr, "cuda block %.3f ms, %.3f ms to the next\n", between(from, to),
+                        between(from, s->from));
             from = s;
-        if (!from || strcmp(s->name, "losses") != 0)
-            continue;
-        if (cudaEventElapsedTime(&ms, from->from, s->to) == cudaSuccess)
-            fprintf(stderr, "cuda block %.3f ms\n", (double)ms);
-        from = NULL;
+            to = NULL;
+        } else if (from && strcmp(s->name, last_of_block) == 0) {
+            to = s->to;
+        }
     }
+    if (from && to)
+        fprintf(stderr, "cuda block %.3f ms\n", between(from, to));
 }
 
 void trace_print_and_close(cuda_backend *c) {
@@ -67,7 +85,7 @@ void trace_print_and_close(cuda_backend *c) {
     cudaStreamSynchronize(c->stream);
     print_blocks(t);
     double total = 0;
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n && !t->blocks; i++) {
         const char *name = t->v[i].name;
         if (!name)
             continue;
@@ -88,7 +106,8 @@ void trace_print_and_close(cuda_backend *c) {
             total += sum;
         fprintf(stderr, "cuda %s%-28s %9.3f ms %7ld times\n", depth ? "  " : "", name, sum, n);
     }
-    fprintf(stderr, "cuda %-28s %9.3f ms\n", "all operations", total);
+    if (!t->blocks)
+        fprintf(stderr, "cuda %-28s %9.3f ms\n", "all operations", total);
     for (size_t i = 0; i < t->n; i++) {
         cudaEventDestroy(t->v[i].from);
         cudaEventDestroy(t->v[i].to);
