@@ -1,5 +1,5 @@
-// Short convolutions over neighbouring columns of one matrix, with activation and head norm, in one
-// pass (conv_part in core/backend.h): each number is read once and written once.
+// Short convolutions over neighbouring columns of one matrix, with activation, head norm and the new
+// tails, in one pass (conv_part in core/backend.h): each number is read once and written once.
 //
 // A thread owns one word (16 bytes of channels) of RUN tokens in a row; taps and the last rows stay in
 // registers, the next words are on their way while it computes. The lanes of a head lie side by side
@@ -13,9 +13,9 @@
 enum { RUN = 64, AHEAD = 4, THREADS = 128, PARTS = 4 };
 
 template <class T> struct conv_columns {
-    const T *w, *tail;
+    const T *w;
     const float *bias;
-    T *y;
+    T *tail, *y;
     int64_t tail_ld, y_ld;
     int first, end; // columns of x
     activation act;
@@ -62,12 +62,25 @@ __global__ void __launch_bounds__(THREADS, 5)
         bias[j] = 0;
     if (p.bias)
         load_floats(p.bias + at, bias);
+    uint4 before[PAST];
 #pragma unroll
     for (int i = 0; i < PAST; i++) {
         int64_t from = t0 - PAST + i;
-        unpack(
-            load_word(from >= 0 ? x.row(from) + column : p.tail + (PAST + from) * p.tail_ld + at),
-            past[i]);
+        before[i] =
+            load_word(from >= 0 ? x.row(from) + column : p.tail + (PAST + from) * p.tail_ld + at);
+        unpack(before[i], past[i]);
+    }
+    // The new tail, the last rows of (old tail, x), is left by who has read the old one.
+    if (t0 == 0 && mine) {
+#pragma unroll
+        for (int i = 0; i < PAST; i++) {
+            int64_t from = rows - PAST + i; // negative: the old tail's row PAST + from
+            uint4 word = from >= 0 ? load_word(x.row(from) + column) : before[i];
+#pragma unroll
+            for (int k = i + 1; k < PAST; k++)
+                word = PAST + from == k ? before[k] : word;
+            *(uint4 *)(p.tail + i * p.tail_ld + at) = word;
+        }
     }
     const bool ones = p.norm == HEAD_NORM_L1, floored = p.norm == HEAD_NORM_L2_FLOOR;
     const float under = floored ? 0 : p.eps, most = floored ? 1 / p.eps : INFINITY;
@@ -134,24 +147,6 @@ __global__ void __launch_bounds__(THREADS, 5)
             token(coming[i]);
 }
 
-// The new tails are the last rows of (old tail, x): a thread owns a channel and walks forward.
-template <class T>
-__global__ void move_tails(__grid_constant__ const conv_job<T> job, view<T> x, int64_t rows,
-                           int cols, int past) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column >= cols)
-        return;
-    int which = 0;
-    while (which + 1 < job.n && column >= job.part[which].end)
-        which++;
-    T *tail = (T *)job.part[which].tail + column - job.part[which].first;
-    const int64_t ld = job.part[which].tail_ld;
-    for (int j = 0; j < past; j++) {
-        int64_t from = rows - past + j;
-        tail[j * ld] = from >= 0 ? x.row(from)[column] : tail[(past + from) * ld];
-    }
-}
-
 template <class T, int WIDTH>
 static void launch(backend *be, const conv_job<T> &job, bool silu, mat x) {
     unsigned blocks = (unsigned)(job.runs * job.blocks_across);
@@ -162,9 +157,6 @@ static void launch(backend *be, const conv_job<T> &job, bool silu, mat x) {
     else
         conv_heads<T, WIDTH, false><<<blocks, THREADS, 0, stream>>>(job, as<T>(x), x.rows, cols);
     launched(be, "short convolutions");
-    move_tails<T>
-        <<<blocks_for(cols, 128), 128, 0, stream>>>(job, as<T>(x), x.rows, cols, WIDTH - 1);
-    launched(be, "convolution tails");
 }
 
 static bool on16(mat m) {
@@ -198,8 +190,8 @@ template <class T> static bool run(backend *be, mat x, const conv_part *part, in
         job.lanes = lanes > 0 ? lanes : job.lanes;
         silu &= p->act == ACT_SILU && p->norm != HEAD_NORM_L1;
         job.part[i] = {(const T *)p->w.p,
-                       (const T *)p->tail.p,
                        (const float *)p->bias.p,
+                       (T *)p->tail.p,
                        (T *)p->y.p,
                        p->tail.ld,
                        p->y.ld,
