@@ -16,12 +16,16 @@ run() { # TRACE BLOCK LENGTH
     DELTOP_CUDA_TRACE=$1 "$deltop" loss --device cuda --precision bf16 "$folder" "$folder/ids.npy" \
         --length "$3" --block "$2" --quiet 2>&1 >/dev/null
 }
-for block in 32768 16384 4096; do
-    run 2 "$block" 262144 | awk -v block="$block" '/^cuda block.*next/ { if (n++) t[n - 1] = $5 }
+rate() { # BLOCK NOTE
+    run 2 "$1" 262144 | awk -v block="$1" -v note="${2:-}" '/^cuda block.*next/ { if (n++) t[n - 1] = $5 }
         END { n--
               for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (t[j] < t[i]) { x = t[i]; t[i] = t[j]; t[j] = x }
               m = n % 2 ? t[(n + 1) / 2] : (t[n / 2] + t[n / 2 + 1]) / 2
-              printf "measured: blocks of %d tokens: %.2f ms (%.2f to %.2f, %d blocks), %.0f tokens/s\n", block, m, t[1], t[n], n, block / m * 1000 }'
+              printf "measured: blocks of %d tokens: %.2f ms (%.2f to %.2f, %d blocks), %.0f tokens/s%s\n", block, m, t[1], t[n], n, block / m * 1000, note }'
+}
+for block in 32768 16384 4096; do
+    rate "$block"
 done
+DELTOP_CUDA_HEURISTICS=1 rate 32768 " (products in the heuristics' order)"
 echo "by operation, 8 blocks of 32768:"
 run 1 32768 262144 | grep -v "^cuda block"

@@ -2,7 +2,8 @@
 //
 // Large bfloat16 products go through cuBLASLt. Of the algorithms that its heuristics name for a shape,
 // those of custom options 1 to 3 come first: on an H200 one of them was the quickest or within 1 % of
-// it for every shape tried, and up to 9 % before the heuristics' own first. A shape that is asked for
+// it for every shape tried, and up to 9 % before the heuristics' own first (DELTOP_CUDA_HEURISTICS, when
+// set, leaves the heuristics' order: for measurements). A shape that is asked for
 // again and again has its first few algorithms timed, by events around calls that are made anyway, and
 // keeps the quickest; not before, because the code of each takes milliseconds to load. Only algorithms
 // that sum a result in one piece are taken (no split over the inner dimension), and the choice moves no
@@ -147,10 +148,11 @@ static bool plan_make(cuda_backend *c, product_plan *p, const product_shape *s) 
                                        want, NAMED, found, &n) == CUBLAS_STATUS_SUCCESS;
     if (want)
         cublasLtMatmulPreferenceDestroy(want);
-    for (int pass = 0; ok && pass < 2; pass++)
+    const bool as_named = getenv("DELTOP_CUDA_HEURISTICS") != NULL;
+    for (int pass = as_named; ok && pass < 2; pass++)
         for (int i = 0; i < n && p->n < TRIES; i++) {
             int32_t option = option_of(&found[i].algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION);
-            bool first = option >= 1 && option <= 3;
+            bool first = !as_named && option >= 1 && option <= 3;
             if (found[i].state == CUBLAS_STATUS_SUCCESS && first == (pass == 0) &&
                 option_of(&found[i].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) <= 1)
                 p->algo[p->n++] = found[i].algo;
