@@ -113,7 +113,7 @@ $(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h) core/backend.h core/steps.h c
 # What it needs of core is resolved from the program that opens it.
 deltop-cuda.so: $(CU_OBJ)
 	$(call SAY,link)
-	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublas
+	$(Q)$(NVCC) -shared -cudart static -o $@ $^ -lcublas -lcublasLt
 
 cuda: deltop-cuda.so ## the CUDA backend alone; ARCH="80 90a" lists compute capabilities
 

@@ -44,7 +44,10 @@ typedef struct watcher {
     int32_t same; // likeliest token so far
     int64_t since, seen;
     bool loop_told, state_told;
-    int *heads; // of each layer, known after its first block
+    backend *be;
+    int *heads;      // of each layer's state; 0: it has none
+    mat norms;       // [layers, most heads]: as the states were after `watched` tokens
+    int64_t watched; // 0: nothing new
 } watcher;
 
 static void flag(loss_result *r, int64_t row, int64_t position, const char *what) {
@@ -56,11 +59,50 @@ static void flag(loss_result *r, int64_t row, int64_t position, const char *what
     snprintf(f->what, sizeof f->what, "%s", what);
 }
 
+// The norms of a layer's state heads go into the watcher's row of that layer, and are looked at when
+// the block is over: a device does not wait for every layer.
+static void watch_state(watcher *w, int layer, int64_t position, mat state, backend *be) {
+    mat row = mat_cols(mat_rows(w->norms, layer, 1), 0, w->heads[layer]);
+    be->op->head_norms(be, state, row);
+    w->watched = position;
+}
+
+// The first head whose state is no longer finite, or so large that a float32 keeps less than two
+// digits of what a token of size 1 writes. w->watched: tokens read so far.
+static bool look_at_states(watcher *w, backend *be, err *e) {
+    const double bound = LOSS_STATE_BOUND;
+    int64_t position = w->watched, most = w->norms.cols;
+    w->watched = 0;
+    if (position == 0 || w->state_told)
+        return true;
+    double *norm = mem_alloc((size_t)(w->norms.rows * most), sizeof *norm, "norms of states", e);
+    if (!norm)
+        return false;
+    be->op->read(be, w->norms, norm);
+    for (int L = 0; L < w->norms.rows; L++)
+        for (int h = 0; h < w->heads[L] && !w->state_told; h++) {
+            double x = norm[L * most + h];
+            char text[96];
+            if (!isfinite(x))
+                snprintf(text, sizeof text, "the state of L%d.H%d is not finite", L, h);
+            else if (x > bound)
+                snprintf(text, sizeof text, "the state of L%d.H%d has norm %.2g, beyond %.0g", L, h,
+                         x, bound);
+            else
+                continue;
+            flag(w->r, w->row, position, text);
+            w->state_told = true;
+        }
+    free(norm);
+    return backend_check(be, e);
+}
+
 static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
                     err *e) {
-    (void)e;
     enum { LOOP = 256 };
     watcher *w = ctx;
+    if (!look_at_states(w, w->be, e))
+        return false;
     for (int64_t i = 0; i < n && t0 + i < w->r->n; i++) {
         w->loss[t0 + i] = loss[i];
         w->r->right += best[i] == w->ids[t0 + i + 1];
@@ -78,53 +120,20 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
     return true;
 }
 
-// The first head whose state [H*K, V] is no longer finite, or so large that a float32 keeps less
-// than two digits of what a token of size 1 writes. position: tokens read so far.
-static bool watch_state(watcher *w, int layer, int64_t position, mat state, backend *be, err *e) {
-    const double bound = LOSS_STATE_BOUND;
-    if (w->state_told)
-        return true;
-    int H = w->heads[layer];
-    int64_t all = state.rows * state.cols, size = all / H;
-    double *v = mem_alloc((size_t)all, sizeof *v, "a state", e);
-    if (!v)
-        return false;
-    be->op->read(be, state, v);
-    for (int64_t h = 0; h < H && !w->state_told; h++) {
-        double sum = 0;
-        bool finite = true;
-        char text[96];
-        for (int64_t i = h * size; i < (h + 1) * size; i++) {
-            finite &= isfinite(v[i]) != 0;
-            sum += v[i] * v[i];
-        }
-        double norm = sqrt(sum);
-        if (!finite)
-            snprintf(text, sizeof text, "the state of L%d.H%lld is not finite", layer,
-                     (long long)h);
-        else if (norm > bound)
-            snprintf(text, sizeof text, "the state of L%d.H%lld has norm %.2g, beyond %.0g", layer,
-                     (long long)h, norm, bound);
-        else
-            continue;
-        flag(w->r, w->row, position, text);
-        w->state_told = true;
-    }
-    free(v);
-    return backend_check(be, e);
-}
-
 // At the start of every block but the first; on_final_state sees what the last block left.
 static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
                      err *e) {
-    watcher *w = ctx;
-    w->heads[layer] = s->s.H;
-    return t0 == 0 || watch_state(w, layer, t0, state, be, e);
+    (void)s, (void)e;
+    if (t0 > 0)
+        watch_state(ctx, layer, t0, state, be);
+    return true;
 }
 
 static bool on_final_state(void *ctx, int layer, mat state, backend *be, err *e) {
     watcher *w = ctx;
-    return watch_state(w, layer, w->r->n + 1, state, be, e);
+    (void)e;
+    watch_state(w, layer, w->r->n + 1, state, be);
+    return true;
 }
 
 static void flag_jump(loss_result *r, int64_t row, const double *x, double jump) {
@@ -169,14 +178,32 @@ static void mark_ids(loss_result *r, const int32_t *ids) {
             r->ids_mark = (r->ids_mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
 }
 
+// heads and norms. False: *e is filled.
+static bool watcher_open(watcher *w, const model *m, err *e) {
+    int n = m->info.n_layers, most = 1;
+    w->be = m->be;
+    w->heads = mem_zalloc((size_t)n, sizeof *w->heads, "heads", e);
+    if (!w->heads)
+        return false;
+    for (int L = 0; L < n; L++) {
+        const module *mixer = model_mixer(m, L);
+        w->heads[L] = mixer ? mixer->heads.H : 0;
+        most = w->heads[L] > most ? w->heads[L] : most;
+    }
+    w->norms = w->be->op->alloc_exact(w->be, n, most);
+    return backend_check(w->be, e);
+}
+
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e) {
     watcher w = {.r = r, .ids = ids, .loss = r->loss + row * r->n, .row = row};
     probe p = {
         .ctx = &w, .on_loss = on_loss, .on_steps = on_steps, .on_final_state = on_final_state};
     const probe *probes[] = {&p};
-    w.heads = mem_zalloc((size_t)f->m->info.n_layers, sizeof *w.heads, "heads", e);
-    bool ok = w.heads && fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e);
+    bool ok = watcher_open(&w, f->m, e) &&
+              fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e) &&
+              look_at_states(&w, f->be, e);
+    f->be->op->free(f->be, w.norms);
     free(w.heads);
     if (!ok)
         return false;

@@ -137,7 +137,7 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
 }
 
 static bool read_rows(job *j, loss_result *r, const rows *rows, err *e) {
-    fwd *f = fwd_new(j->s.m, session_block(&j->s), rows->length, e);
+    fwd *f = fwd_new(j->s.m, j->o->block, rows->length, e);
     if (!f)
         return false;
     progress bar;

@@ -23,7 +23,9 @@ static const option_spec shared[N_SHARED] = {
      .help = "consecutive stretches of --length tokens, each from a zero state; 0 = all whole ones "
              "(default 1)"},
     {"block", OPT_INT, offsetof(options, block), .lo = 1, .hi = 16777216,
-     .help = "tokens computed at a time; changes memory and speed, not results"},
+     .help =
+         "tokens computed at a time; changes memory and speed, not results (default: what suits "
+         "the device, for losses also its free memory)"},
     {"layers", OPT_LIST, offsetof(options, layers), .lo = 0, .hi = 65535,
      .help = "only these layers, counted from 0, like 0-3,7"},
     {"heads", OPT_LIST, offsetof(options, heads), .lo = 0, .hi = 65535,

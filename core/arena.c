@@ -9,8 +9,9 @@ enum { PIECES = 64, ALIGN = 64 }; // elements; keeps every mat on a cache line
 struct arena {
     backend *be;
     mat piece[PIECES];
-    int n;        // pieces in use
-    int64_t used; // elements taken from the last piece
+    int n;               // pieces in use
+    int64_t used;        // elements taken from the last piece
+    int64_t taken, peak; // from all pieces since the last reset, and the most that ever was
 };
 
 arena *arena_new(backend *be, err *e) {
@@ -47,6 +48,8 @@ static mat take(arena *a, int64_t rows, int64_t cols, int esize) {
     }
     mat m = mat_cols(a->piece[a->n - 1], a->used, elements);
     a->used += need;
+    a->taken += need;
+    a->peak = a->taken > a->peak ? a->taken : a->peak;
     m.rows = rows;
     m.cols = m.ld = cols;
     m.esize = esize;
@@ -62,7 +65,7 @@ mat arena_mat_exact(arena *a, int64_t rows, int64_t cols) {
 }
 
 void arena_reset(arena *a) {
-    a->used = 0;
+    a->used = a->taken = 0;
     if (a->n <= 1)
         return;
     int64_t total = 0;
@@ -74,4 +77,8 @@ void arena_reset(arena *a) {
     mat m = a->be->op->alloc(a->be, 1, total);
     if (!mat_none(m))
         a->piece[a->n++] = m;
+}
+
+int64_t arena_peak(const arena *a) {
+    return a->peak * a->be->esize;
 }

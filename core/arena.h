@@ -19,5 +19,7 @@ mat arena_mat(arena *a, int64_t rows, int64_t cols);
 // The same with elements of the backend's exact_esize.
 mat arena_mat_exact(arena *a, int64_t rows, int64_t cols);
 void arena_reset(arena *a);
+// Bytes that were taken at once, at most, since the arena was made.
+int64_t arena_peak(const arena *a);
 
 #endif

@@ -45,6 +45,17 @@ typedef enum {
 
 typedef struct backend backend;
 
+// One of several convolutions that read neighbouring columns of one matrix:
+// y = head_norm(act(short_conv(x's columns))), y [T, channels].
+typedef struct conv_part {
+    mat w, bias, tail; // as in short_conv
+    activation act;
+    head_norm norm; // of heads of head_dim columns, with eps
+    int64_t head_dim;
+    double eps;
+    mat y;
+} conv_part;
+
 // Singular values below this share of the largest are not resolved in a float32 state: analyses of
 // float32 runs count them as zero, and backends may be wrong about them.
 #define SVALS_CUT 1e-7
@@ -65,7 +76,9 @@ typedef struct backend_ops {
     // Layers. kernels/dense.h
     void (*embed)(backend *be, mat table, const int32_t *ids, mat y);
     void (*linear)(backend *be, mat x, mat w, mat bias, mat y); // y = x w^T (+ bias)
-    void (*add)(backend *be, mat x, double scale, mat y);       // y += scale x
+    // The same with products of float32 or wider whatever the precision: gates, betas, decays.
+    void (*linear_exact)(backend *be, mat x, mat w, mat bias, mat y);
+    void (*add)(backend *be, mat x, double scale, mat y); // y += scale x
     // kernels/norm.h
     void (*rms_norm)(backend *be, mat x, mat w, double eps, mat y);
     void (*normalize_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
@@ -91,6 +104,8 @@ typedef struct backend_ops {
     // kernels/shift.h
     void (*token_shift)(backend *be, mat x, mat tail, mat y); // y = row before - row
     void (*mix)(backend *be, mat x, mat d, mat m, mat y);     // y = x + d * m
+    // kernels/norm.h: y[h] = norm of head h of a state
+    void (*head_norms)(backend *be, mat x, mat y);
     void (*dot_heads)(backend *be, mat x, mat z, mat w, int64_t head_dim, mat y);
     void (*divide_heads)(backend *be, mat d, double eps, int64_t head_dim, mat x);
     void (*broadcast)(backend *be, mat row, mat y); // every row of y = row
@@ -103,6 +118,15 @@ typedef struct backend_ops {
     void (*time_step)(backend *be, mat x, mat bias, double lo, double hi);
     // kernels/wkv.h
     void (*wkv)(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
+
+    // Fused operations, NULL where a backend has none: core/forward.h composes them then. Rounding is
+    // that of the composition or less.
+    void (*linear_add)(backend *be, mat x, mat w, mat bias, double scale,
+                       mat y); // y += scale (x w^T + bias)
+    // False: these parts are not for it, and nothing has been done.
+    bool (*conv_heads)(backend *be, mat x, const conv_part *part, int n);
+    // Bytes that the device could still give, beside whatever else runs on it.
+    int64_t (*free_bytes)(backend *be);
 
     // Spectra. These return errors. kernels/states.h: singular values of the states after `at[i]`
     // micro-steps of the block (0 = the state it starts from), heads in heads[0..n_heads).
@@ -127,6 +151,7 @@ struct backend {
     int exact_esize;            // the same of alloc_exact: never below 4
     int threads;                // 0 on devices where it means nothing
     int64_t block;              // tokens at a time that suit it, for a model of moderate width
+    int64_t most_block;         // and where more repays nothing, given the memory; 0: as block
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     err fail;                   // first failure of an operation since the last backend_check
 };

@@ -5,42 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
-    fwd *f = mem_zalloc(1, sizeof *f, "a forward pass", e);
-    if (!f)
-        return NULL;
-    f->m = m;
-    f->be = m->be;
-    f->block = block;
-    f->longest = longest;
-    f->tmp = arena_new(m->be, e);
-    f->kept = arena_new(m->be, e);
-    for (int L = 0; L < m->info.n_layers; L++)
-        f->n_modules += m->layers[L].n;
-    f->carry = mem_zalloc((size_t)f->n_modules * MODULE_MAX_CARRY, sizeof *f->carry, "states", e);
-    if (!f->tmp || !f->kept || !f->carry)
-        goto fail;
-    for (int L = 0; L < m->info.n_layers; L++)
-        for (int b = 0; b < m->layers[L].n; b++) {
-            const module *body = m->layers[L].branch[b].body;
-            for (int i = 0; i < body->n_carry; i++) {
-                const carry_spec *c = &body->carry[i];
-                mat (*alloc)(backend *, int64_t, int64_t) =
-                    c->exact ? f->be->op->alloc_exact : f->be->op->alloc;
-                mat got = alloc(f->be, c->rows ? c->rows : longest, c->cols);
-                if (mat_none(got)) {
-                    backend_check(f->be, e);
-                    goto fail;
-                }
-                f->carry[body->index * MODULE_MAX_CARRY + i] = got;
-            }
-        }
-    return f;
-fail:
-    fwd_free(f);
-    return NULL;
-}
-
 void fwd_free(fwd *f) {
     if (!f)
         return;
@@ -50,80 +14,6 @@ void fwd_free(fwd *f) {
     arena_free(f->tmp);
     arena_free(f->kept);
     free(f);
-}
-
-mat fwd_tmp(fwd *f, int64_t rows, int64_t cols) {
-    return arena_mat(f->tmp, rows, cols);
-}
-
-mat fwd_tmp_exact(fwd *f, int64_t rows, int64_t cols) {
-    return arena_mat_exact(f->tmp, rows, cols);
-}
-
-mat fwd_carry(fwd *f, const module *m, int i) {
-    return f->carry[m->index * MODULE_MAX_CARRY + i];
-}
-
-void fwd_leave(fwd *f, int slot, mat x) {
-    mat y = arena_mat(f->kept, x.rows, x.cols);
-    if (!mat_none(y))
-        f->be->op->copy(f->be, x, y);
-    f->left[slot] = y;
-}
-
-mat fwd_left(const fwd *f, int slot) {
-    return f->left[slot];
-}
-
-// y = x w^T + bias. A matrix of one row was kept like a vector, in the exact element; a product wants
-// both factors in one.
-static mat product(fwd *f, mat x, mat w, mat bias, mat y) {
-    if (w.esize != x.esize && !mat_none(x)) {
-        mat same =
-            x.esize == f->be->esize ? fwd_tmp(f, w.rows, w.cols) : fwd_tmp_exact(f, w.rows, w.cols);
-        if (mat_none(same))
-            return same;
-        f->be->op->copy(f->be, w, same);
-        w = same;
-    }
-    if (!mat_none(y))
-        f->be->op->linear(f->be, x, w, bias, y);
-    return y;
-}
-
-mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
-    return product(f, x, w, bias, fwd_tmp(f, x.rows, w.rows));
-}
-
-mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
-    return product(f, x, w, bias, fwd_tmp_exact(f, x.rows, w.rows));
-}
-
-mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act) {
-    if (mat_none(x))
-        return x;
-    if (mat_none(w)) {
-        f->be->op->activate(f->be, x, act, 1);
-        return x;
-    }
-    mat y = fwd_tmp(f, x.rows, x.cols);
-    if (!mat_none(y))
-        f->be->op->short_conv(f->be, x, w, bias, fwd_carry(f, m, tail), act, y);
-    return y;
-}
-
-mat fwd_recur(fwd *f, const module *m, const steps *s) {
-    mat o = fwd_tmp(f, s->T, (int64_t)s->s.H * s->s.V);
-    if (mat_none(o) || f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
-        return o;
-    mat state = fwd_carry(f, m, m->state_carry);
-    for (int i = 0; i < f->n_probes; i++) {
-        const probe *p = f->probes[i];
-        if (p->on_steps && !p->on_steps(p->ctx, f->layer, f->t0, s, state, f->be, &f->fail))
-            return o;
-    }
-    f->be->op->recurrence(f->be, s, state, o);
-    return o;
 }
 
 static void forget(fwd *f) {
@@ -172,10 +62,16 @@ static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
             return;
         run_norm(f, &b->pre_norm, x, *in);
     }
+    bool straight = mat_none(b->post_norm.w);
+    f->onto_for = straight ? b->body : NULL;
+    f->onto = x;
+    f->onto_scale = b->scale;
     b->body->run(b->body, f, *in, y);
     if (f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
         return;
-    if (!mat_none(b->post_norm.w))
+    if (straight && !f->onto_for) // the body's last product went onto x itself
+        return;
+    if (!straight)
         run_norm(f, &b->post_norm, y, y);
     f->be->op->add(f->be, y, b->scale, x);
 }
@@ -214,6 +110,74 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
     op->losses(f->be, scratch, f->m->head, targets, loss, best);
     return healthy(f, e);
+}
+
+// Tokens at a time for a backend that tells its free memory: a few tokens are read and the scratch
+// that they take is counted, which holds for every family.
+static bool choose_block(fwd *f, err *e) {
+    enum { FEW = 64 };
+    const int64_t reserve = INT64_C(3) << 28; // logits of a tile, work spaces of products
+    backend *be = f->be;
+    f->block = be->block;
+    if (!be->op->free_bytes || be->most_block <= be->block)
+        return true;
+    int32_t ids[FEW] = {0}, targets[FEW] = {0}, best[FEW];
+    double loss[FEW];
+    mat x = be->op->alloc(be, FEW, f->m->info.D), y = be->op->alloc(be, FEW, f->m->info.D);
+    bool ok = backend_check(be, e);
+    f->T = f->longest < FEW ? f->longest : FEW;
+    ok = ok && (f->T < 1 || run_block(f, mat_rows(x, 0, f->T), mat_rows(y, 0, f->T), ids, targets,
+                                      loss, best, e));
+    be->op->free(be, x);
+    be->op->free(be, y);
+    if (!ok)
+        return false;
+    int64_t tokens = f->T > 0 ? f->T : 1;
+    int64_t each =
+        (arena_peak(f->tmp) + arena_peak(f->kept)) / tokens + 2 * f->m->info.D * be->esize;
+    // Half of the rest: kernels have scratch of their own, and an arena that grows holds both sizes.
+    int64_t n = (be->op->free_bytes(be) / 8 * 7 - reserve) / 2 / each / FEW * FEW;
+    n = n < FEW ? FEW : n > be->most_block ? be->most_block : n;
+    f->block = n;
+    return backend_check(be, e);
+}
+
+fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e) {
+    fwd *f = mem_zalloc(1, sizeof *f, "a forward pass", e);
+    if (!f)
+        return NULL;
+    f->m = m;
+    f->be = m->be;
+    f->block = block;
+    f->longest = longest;
+    f->tmp = arena_new(m->be, e);
+    f->kept = arena_new(m->be, e);
+    for (int L = 0; L < m->info.n_layers; L++)
+        f->n_modules += m->layers[L].n;
+    f->carry = mem_zalloc((size_t)f->n_modules * MODULE_MAX_CARRY, sizeof *f->carry, "states", e);
+    if (!f->tmp || !f->kept || !f->carry)
+        goto fail;
+    for (int L = 0; L < m->info.n_layers; L++)
+        for (int b = 0; b < m->layers[L].n; b++) {
+            const module *body = m->layers[L].branch[b].body;
+            for (int i = 0; i < body->n_carry; i++) {
+                const carry_spec *c = &body->carry[i];
+                mat (*alloc)(backend *, int64_t, int64_t) =
+                    c->exact ? f->be->op->alloc_exact : f->be->op->alloc;
+                mat got = alloc(f->be, c->rows ? c->rows : longest, c->cols);
+                if (mat_none(got)) {
+                    backend_check(f->be, e);
+                    goto fail;
+                }
+                f->carry[body->index * MODULE_MAX_CARRY + i] = got;
+            }
+        }
+    if (block <= 0 && !choose_block(f, e))
+        goto fail;
+    return f;
+fail:
+    fwd_free(f);
+    return NULL;
 }
 
 static bool tell_logits(fwd *f, mat last, int64_t t, err *e) {

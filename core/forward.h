@@ -48,6 +48,9 @@ struct fwd {
     int64_t t0;  // position in the row of the block's first token
     int64_t T;   // tokens of the block
     int layer;
+    const module *onto_for; // the body whose output may go straight onto the residual stream
+    mat onto;
+    double onto_scale;
     const probe *const *probes;
     int n_probes;
     err fail; // first failure of a probe
@@ -59,7 +62,8 @@ typedef struct row_options {
     int64_t n_starts;
 } row_options;
 
-// block: tokens at a time (>= 1); longest: an upper bound of the tokens of a row. The model is
+// block: tokens at a time; 0: as many as repay it on the model's backend and fit into the memory that
+// is free there, whoever else uses it. longest: an upper bound of the tokens of a row. The model is
 // borrowed and must have a backend. NULL: *e is filled.
 fwd *fwd_new(const model *m, int64_t block, int64_t longest, err *e);
 void fwd_free(fwd *f); // NULL is fine
@@ -86,6 +90,13 @@ mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
 // Short convolution with its carried tail (index into the module's carries) into fresh scratch;
 // without weights (w none) only the activation.
 mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act);
+// n convolutions with their activations and head norms over neighbouring columns of x, in the order of
+// the parts: y of each in fresh scratch, its tail brought up to date. One part may lack weights: then
+// y is x, activated and normed in place. False: the failure is in the backend.
+bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n);
+// The last product of module m's body: y = x w^T + bias. Where m is the body of the running branch and
+// the backend can, it goes straight onto the residual stream, and y stays as it is: call it last.
+void fwd_output(fwd *f, const module *m, mat x, mat w, mat bias, mat y);
 // Shows the steps to the probes, then runs the recurrence on the module's state: o [T, H*V].
 mat fwd_recur(fwd *f, const module *m, const steps *s);
 

@@ -9,10 +9,13 @@
 //   layer       y_g = (x_g - mean) / sqrt(var + eps) * w + bias   for every group g of `group` columns,
 //               var = mean((x_g - mean)^2); w, bias [1, cols] or none; y may be x. LayerNorm has one
 //               group, a GroupNorm over heads one per head.
+//   head_norms  y_h = sqrt(sum(x_h^2)) over the rows h n .. (h+1) n - 1, n = rows / H      x [H n, V],
+//               y [1, H], both exact; summed in double. Not finite where x_h is not, and only there.
 //
 // A zero head stays zero under both L2 forms (fault B59).
 #include "core/backend.h"
 
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y);
 void FN(norm_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
+void FN(norm_of_heads)(backend *be, mat x, mat y);
 void FN(norm_layer)(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);

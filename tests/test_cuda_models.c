@@ -308,6 +308,44 @@ static void a_block_that_does_not_fit_is_out_of_memory(void **state) {
     free(ids);
 }
 
+// Beside another job, here a matrix that leaves a gigabyte: the block is shorter, and what it needs is
+// there. With the memory back it is as long as any.
+static void a_block_fits_beside_another_job(void **state) {
+    (void)state;
+    enum { LONGEST = 1 << 17 };
+    backend *be = cuda_or_skip(PRECISION_BF16);
+    err e = {0};
+    model *m = model_open(examples[1], be, &e);
+    assert_non_null(m);
+    int32_t *ids = calloc(LONGEST, sizeof *ids);
+    assert_non_null(ids);
+    mat other = MAT_NONE;
+    for (int64_t leave = 1; leave < 9 && mat_none(other); leave++) {
+        other = be->op->alloc(be, (be->op->free_bytes(be) - (leave << 30)) >> 21, 1 << 20);
+        backend_check(be, &e);
+        err_clear(&e);
+    }
+    assert_false(mat_none(other));
+    int64_t block[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t room = be->op->free_bytes(be);
+        fwd *f = fwd_new(m, 0, LONGEST, &e);
+        assert_non_null(f);
+        block[i] = f->block;
+        if (!fwd_row(f, ids, 2 * block[i], NULL, NULL, 0, NULL, NULL, &e))
+            fail_msg("%s", e.text);
+        printf("measured: %.2f GB free: blocks of %lld tokens\n", (double)room / 1e9,
+               (long long)block[i]);
+        fwd_free(f);
+        if (i == 0)
+            be->op->free(be, other);
+    }
+    assert_true(block[0] < block[1] && block[1] == be->most_block);
+    free(ids);
+    model_free(m);
+    backend_close(be);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kept_dumps_agree),
@@ -316,6 +354,7 @@ int main(void) {
         cmocka_unit_test(examples_agree_with_float64_on_the_cpu),
         cmocka_unit_test(blocks_of_any_size_give_the_same_losses),
         cmocka_unit_test(a_block_that_does_not_fit_is_out_of_memory),
+        cmocka_unit_test(a_block_fits_beside_another_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

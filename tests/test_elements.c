@@ -61,6 +61,30 @@ static void linear(backend *be, mat x, mat w, mat bias, mat y) {
     WANT(x.cols == w.cols && y.cols == w.rows && x.rows == y.rows);
     WANT(mat_none(bias) || bias.cols == y.cols);
 }
+static void linear_exact(backend *be, mat x, mat w, mat bias, mat y) {
+    linear(be, x, w, bias, y);
+    WANT(y.esize == EXACT);
+}
+static void linear_add(backend *be, mat x, mat w, mat bias, double scale, mat y) {
+    (void)scale;
+    linear(be, x, w, bias, y);
+    WANT(y.esize == NARROW);
+}
+// Declines every other time, so that the composition is looked at too.
+static bool conv_heads(backend *be, mat x, const conv_part *part, int n) {
+    static int calls;
+    int64_t at = 0;
+    (void)be;
+    for (int i = 0; i < n; i++) {
+        const conv_part *p = &part[i];
+        WANT(p->w.rows == p->y.cols && p->y.rows == x.rows && p->y.esize == x.esize);
+        WANT(p->tail.cols == p->y.cols && p->tail.esize == x.esize);
+        WANT(p->norm == HEAD_NORM_NONE || p->y.cols % p->head_dim == 0);
+        at += p->y.cols;
+    }
+    WANT(at == x.cols);
+    return calls++ % 2;
+}
 static void add(backend *be, mat x, double scale, mat y) {
     (void)be, (void)scale;
     WANT(x.esize == y.esize);
@@ -167,6 +191,9 @@ static const backend_ops ops = {
     .write = write_nothing,
     .embed = embed,
     .linear = linear,
+    .linear_exact = linear_exact,
+    .linear_add = linear_add,
+    .conv_heads = conv_heads,
     .add = add,
     .rms_norm = rms_norm,
     .normalize_heads = heads,

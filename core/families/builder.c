@@ -302,6 +302,28 @@ bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const doub
     return backend_check(b->be, e) || drop(b, out);
 }
 
+bool build_pack(builder *b, mat *out, mat *const *part, int n, err *e) {
+    int64_t rows = 0;
+    *out = MAT_NONE;
+    for (int i = 0; i < n; i++) {
+        if (mat_none(*part[i]) || part[i]->cols != part[0]->cols ||
+            part[i]->esize != b->be->esize)
+            return true;
+        rows += part[i]->rows;
+    }
+    mat all = b->be->op->alloc(b->be, rows, part[0]->cols);
+    if (!backend_check(b->be, e))
+        return false;
+    for (int64_t i = 0, at = 0; i < n; at += part[i++]->rows) {
+        mat place = mat_rows(all, at, part[i]->rows);
+        b->be->op->copy(b->be, *part[i], place);
+        b->be->op->free(b->be, *part[i]);
+        *part[i] = place;
+    }
+    *out = all;
+    return backend_check(b->be, e);
+}
+
 const char *build_name(char *buf, size_t size, const char *prefix, const char *name) {
     snprintf(buf, size, "%s.%s", prefix, name);
     return buf;

@@ -35,7 +35,7 @@ static void comba_run(module *base, fwd *f, mat x, mat y) {
     comba *d = (comba *)base;
     const backend_ops *op = f->be->op;
     steps s;
-    fla_heads_steps(&d->h, base, f, x, ACT_SILU, &s);
+    fla_heads_steps(&d->h, base, f, x, FLA_QK_PLAIN, &s);
     s.decay = fla_gate_run(&d->decay, f, x);
     if (f->be->fail.code != ERR_NONE)
         return;

@@ -31,7 +31,8 @@ static void delta_net_free(module *base, backend *be) {
 static void delta_net_run(module *base, fwd *f, mat x, mat y) {
     delta_net *d = (delta_net *)base;
     steps s;
-    fla_heads_steps(&d->h, base, f, x, d->qk_act, &s);
+    fla_qk qk = {d->qk_act, d->qk_norm, d->qk_norm == HEAD_NORM_L2 ? 1e-6 : 0};
+    fla_heads_steps(&d->h, base, f, x, qk, &s);
     if (d->beta_two) {
         s.beta = fwd_tmp(f, x.rows, s.s.H);
         if (mat_none(s.beta))
@@ -41,9 +42,6 @@ static void delta_net_run(module *base, fwd *f, mat x, mat y) {
     }
     if (f->be->fail.code != ERR_NONE)
         return;
-    double eps = d->qk_norm == HEAD_NORM_L2 ? 1e-6 : 0;
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, d->qk_norm, eps);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, d->qk_norm, eps);
     fla_heads_output_x(&d->h, base, f, fwd_recur(f, base, &s), x, y);
 }
 

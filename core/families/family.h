@@ -74,6 +74,10 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
 bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e);
 // A weight [rows, cols] that the family computed itself; none when the model is only inspected.
 bool build_constant(builder *b, mat *out, int64_t rows, int64_t cols, const double *v, err *e);
+// Weights that the same rows are multiplied with become one: *out holds the n parts one under the
+// other, and the parts become views of it, to be freed with it. Parts that differ in columns or
+// element, or are none (inspection), stay as they are, and *out is none.
+bool build_pack(builder *b, mat *out, mat *const *part, int n, err *e);
 // PREFIX.NAME into buf; returns buf.
 const char *build_name(char *buf, size_t size, const char *prefix, const char *name);
 // Puts family and layer in front of a message. Returns false.

@@ -28,6 +28,7 @@ bool fla_build_layout(builder *b, const fla_layout *how, err *e);
 // What delta-rule mixers have in common: projections, short convolutions, output norm. A part that
 // the model lacks is MAT_NONE.
 typedef struct fla_heads {
+    mat qkv;                          // q, k and v in one, which are its rows then; or none
     mat q, k, v, b;                   // projections; k, v, b with n_h times the rows
     mat q_conv, k_conv, v_conv;       // [channels, width]
     mat q_conv_b, k_conv_b, v_conv_b; // [1, channels]
@@ -57,10 +58,18 @@ bool fla_heads_project(fla_heads *h, builder *b, const char *prefix, const head_
 bool fla_heads_bind_output(fla_heads *h, builder *b, const char *prefix, const head_shape *s,
                            bool gate, err *e);
 void fla_heads_free(fla_heads *h, backend *be);
-// q, k, v after projection, convolution and activation; beta; into *s (T, shape, q, k, v, beta).
-// qk_act: the activation of q and k (SiLU everywhere but in some DeltaNets).
-void fla_heads_steps(fla_heads *h, const module *m, struct fwd *f, mat x, activation qk_act,
-                     steps *s);
+// What follows the convolution of q and k: an activation (SiLU everywhere but in some DeltaNets) and a
+// norm over heads.
+typedef struct fla_qk {
+    activation act;
+    head_norm norm;
+    double eps;
+} fla_qk;
+#define FLA_QK_PLAIN ((fla_qk){ACT_SILU, HEAD_NORM_NONE, 0})
+#define FLA_QK_L2    ((fla_qk){ACT_SILU, HEAD_NORM_L2, 1e-6})
+// q, k, v after projection, convolution, activation and the norm of q and k; beta; into *s (T, shape,
+// q, k, v, beta).
+void fla_heads_steps(fla_heads *h, const module *m, struct fwd *f, mat x, fla_qk qk, steps *s);
 // y = W_o (rms_norm(o) * act(gate)); gate none: plain norm. _x: the gate is g x, where there is a g.
 void fla_heads_output(fla_heads *h, const module *m, struct fwd *f, mat o, mat gate, mat y);
 void fla_heads_output_x(fla_heads *h, const module *m, struct fwd *f, mat o, mat x, mat y);

@@ -16,13 +16,11 @@ static void gated_free(module *base, backend *be) {
 static void gated_run(module *base, fwd *f, mat x, mat y) {
     fla_gated *d = (fla_gated *)base;
     steps s;
-    fla_heads_steps(&d->h, base, f, x, ACT_SILU, &s);
+    fla_heads_steps(&d->h, base, f, x, FLA_QK_L2, &s);
     if (base->heads.decay == DECAY_HEAD)
         s.decay = fla_gate_run(&d->decay, f, x);
     if (f->be->fail.code != ERR_NONE)
         return;
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, HEAD_NORM_L2, 1e-6);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, HEAD_NORM_L2, 1e-6);
     fla_heads_output_x(&d->h, base, f, fwd_recur(f, base, &s), x, y);
 }
 

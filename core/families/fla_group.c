@@ -150,5 +150,5 @@ void fla_group_output(fla_group *g, const module *m, fwd *f, mat o, mat x, mat y
             return;
         op->multiply(f->be, gate, g->gate_act, o);
     }
-    op->linear(f->be, o, g->o, MAT_NONE, y);
+    fwd_output(f, m, o, g->o, MAT_NONE, y);
 }

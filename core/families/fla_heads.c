@@ -102,37 +102,53 @@ bool fla_heads_bind(fla_heads *h, module *m, builder *b, const char *prefix, con
             !bind_conv(b, &h->v_conv, &h->v_conv_b, prefix, "v_conv1d", s->n_h, nv, opt->width, e))
             return false;
     }
-    return fla_heads_bind_output(h, b, prefix, s, opt->gate, e);
+    // Without convolutions q, k and v are what the product leaves, and must lie apart.
+    return (!opt->conv || build_pack(b, &h->qkv, (mat *[]){&h->q, &h->k, &h->v}, 3, e)) &&
+           fla_heads_bind_output(h, b, prefix, s, opt->gate, e);
 }
 
 void fla_heads_free(fla_heads *h, backend *be) {
-    mat all[] = {h->q,        h->k,        h->v,        h->b,      h->q_conv, h->k_conv, h->v_conv,
-                 h->q_conv_b, h->k_conv_b, h->v_conv_b, h->o_norm, h->g,      h->g_bias, h->o};
+    if (!mat_none(h->qkv))
+        h->q = h->k = h->v = MAT_NONE;
+    mat all[] = {h->qkv,      h->q,      h->k,      h->v,        h->b,
+                 h->q_conv,   h->k_conv, h->v_conv, h->q_conv_b, h->k_conv_b,
+                 h->v_conv_b, h->o_norm, h->g,      h->g_bias,   h->o};
     for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
         be->op->free(be, all[i]);
 }
 
-void fla_heads_steps(fla_heads *h, const module *m, fwd *f, mat x, activation qk_act, steps *s) {
+// Projections and what follows them, into part[i].y. False: the failure is in the backend.
+static bool run_parts(fla_heads *h, fwd *f, mat x, conv_part part[3]) {
+    if (!mat_none(h->qkv))
+        return fwd_conv_heads(f, fwd_linear(f, x, h->qkv, MAT_NONE), part, 3);
+    const mat w[] = {h->q, h->k, h->v};
+    for (int i = 0; i < 3; i++)
+        if (!fwd_conv_heads(f, fwd_linear(f, x, w[i], MAT_NONE), &part[i], 1))
+            return false;
+    return true;
+}
+
+void fla_heads_steps(fla_heads *h, const module *m, fwd *f, mat x, fla_qk qk, steps *s) {
     const head_shape *p = &m->heads;
     int64_t micro = x.rows * p->n_h;
     *s = (steps){.s = *p, .T = x.rows};
-    // With SiLU the convolution applies it itself; the other activations come after it.
-    activation inside = qk_act == ACT_SILU ? ACT_SILU : ACT_NONE;
-    mat q =
-        fwd_conv(f, m, h->q_tail, fwd_linear(f, x, h->q, MAT_NONE), h->q_conv, h->q_conv_b, inside);
-    mat k =
-        fwd_conv(f, m, h->k_tail, fwd_linear(f, x, h->k, MAT_NONE), h->k_conv, h->k_conv_b, inside);
-    mat v = fwd_conv(f, m, h->v_tail, fwd_linear(f, x, h->v, MAT_NONE), h->v_conv, h->v_conv_b,
-                     ACT_SILU);
-    if (mat_none(q) || mat_none(k) || mat_none(v))
-        return;
-    if (qk_act != ACT_SILU) {
-        f->be->op->activate(f->be, q, qk_act, 1);
-        f->be->op->activate(f->be, k, qk_act, 1);
+    conv_part part[3] = {{.w = h->q_conv, .bias = h->q_conv_b},
+                         {.w = h->k_conv, .bias = h->k_conv_b},
+                         {.w = h->v_conv, .bias = h->v_conv_b}};
+    const int tail[] = {h->q_tail, h->k_tail, h->v_tail};
+    for (int i = 0; i < 3; i++) {
+        part[i].act = i < 2 ? qk.act : ACT_SILU;
+        part[i].norm = i < 2 ? qk.norm : HEAD_NORM_NONE;
+        part[i].head_dim = i < 2 ? p->K : p->V;
+        part[i].eps = qk.eps;
+        if (!mat_none(part[i].w))
+            part[i].tail = fwd_carry(f, m, tail[i]);
     }
-    s->q = q;
-    s->k = mat_reshape(k, micro, (int64_t)p->Hk * p->K);
-    s->v = mat_reshape(v, micro, (int64_t)p->H * p->V);
+    if (!run_parts(h, f, x, part))
+        return;
+    s->q = part[0].y;
+    s->k = mat_reshape(part[1].y, micro, (int64_t)p->Hk * p->K);
+    s->v = mat_reshape(part[2].y, micro, (int64_t)p->H * p->V);
     if (mat_none(h->b))
         return;
     mat beta = fwd_linear_exact(f, x, h->b, MAT_NONE);
@@ -149,7 +165,7 @@ void fla_heads_output(fla_heads *h, const module *m, fwd *f, mat o, mat gate, ma
     f->be->op->rms_norm(f->be, rows, h->o_norm, h->eps, rows);
     if (!mat_none(gate))
         f->be->op->multiply(f->be, gate, h->gate_act, o);
-    f->be->op->linear(f->be, o, h->o, MAT_NONE, y);
+    fwd_output(f, m, o, h->o, MAT_NONE, y);
 }
 
 void fla_heads_output_x(fla_heads *h, const module *m, fwd *f, mat o, mat x, mat y) {

@@ -19,7 +19,7 @@ static void kda_free(module *base, backend *be) {
 static void kda_run(module *base, fwd *f, mat x, mat y) {
     fla_kda *d = (fla_kda *)base;
     steps s;
-    fla_heads_steps(&d->h, base, f, x, ACT_SILU, &s);
+    fla_heads_steps(&d->h, base, f, x, FLA_QK_L2, &s);
     mat low = fwd_linear(f, x, d->f0, MAT_NONE);
     if (f->be->fail.code != ERR_NONE)
         return;
@@ -27,8 +27,6 @@ static void kda_run(module *base, fwd *f, mat x, mat y) {
     if (mat_none(s.decay))
         return;
     f->be->op->log_decay(f->be, s.decay, d->a_log, d->dt_bias, d->lower_bound);
-    f->be->op->normalize_heads(f->be, s.q, s.s.K, HEAD_NORM_L2, 1e-6);
-    f->be->op->normalize_heads(f->be, s.k, s.s.K, HEAD_NORM_L2, 1e-6);
     mat o = fwd_recur(f, base, &s);
     mat gate = fwd_linear(f, x, d->g0, MAT_NONE);
     if (mat_none(o) || mat_none(gate))

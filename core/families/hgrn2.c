@@ -65,7 +65,7 @@ static void hgrn2_run(module *base, fwd *f, mat x, mat y) {
     if (mat_none(o) || f->fail.code != ERR_NONE)
         return;
     op->rms_norm(f->be, o, d->g_norm, 1e-5, o);
-    op->linear(f->be, o, d->o, MAT_NONE, y);
+    fwd_output(f, base, o, d->o, MAT_NONE, y);
 }
 
 static bool bind_convs(hgrn2 *d, builder *b, const char *prefix, int64_t nk, int64_t width,

@@ -84,11 +84,8 @@ static bool norm_keys(const lit_delta *d, fwd *f, steps *s) {
         s->k = softmax_heads(d, f, s->k);
         return !mat_none(s->q) && !mat_none(s->k);
     }
-    if (d->kind == QK_L2) {
-        op->normalize_heads(f->be, s->q, s->s.K, HEAD_NORM_L2, 1e-6);
-        op->normalize_heads(f->be, s->k, s->s.K, HEAD_NORM_L2, 1e-6);
+    if (d->kind == QK_L2) // done behind the convolution
         return true;
-    }
     mat square = fwd_tmp_exact(f, s->T, s->s.H);
     if (mat_none(square))
         return false;
@@ -114,7 +111,10 @@ static void delta_run(module *base, fwd *f, mat x, mat y) {
     lit_delta *d = (lit_delta *)base;
     const backend_ops *op = f->be->op;
     steps s;
-    fla_heads_steps(&d->h, base, f, x, d->kind == QK_SOFTMAX ? ACT_NONE : ACT_SILU, &s);
+    fla_qk qk = d->kind == QK_L2        ? FLA_QK_L2
+                : d->kind == QK_SOFTMAX ? (fla_qk){.act = ACT_NONE}
+                                        : FLA_QK_PLAIN;
+    fla_heads_steps(&d->h, base, f, x, qk, &s);
     s.beta = fwd_linear_exact(f, x, d->b, d->b_bias);
     s.decay = fwd_linear_exact(f, x, d->gk, d->gk_bias);
     if (mat_none(s.q) || mat_none(s.beta) || mat_none(s.decay))

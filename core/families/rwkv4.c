@@ -65,7 +65,7 @@ static void time_mix(module *base, fwd *f, mat x, mat y) {
         return;
     op->wkv(f->be, k, v, m->first, m->decay, fwd_carry(f, base, m->carry_average), o);
     op->multiply(f->be, r, ACT_SIGMOID, o);
-    op->linear(f->be, o, m->o, MAT_NONE, y);
+    fwd_output(f, base, o, m->o, MAT_NONE, y);
 }
 
 static void channel_mix(module *base, fwd *f, mat x, mat y) {

@@ -105,7 +105,7 @@ static void output(rwkv7 *d, fwd *f, const steps *s, mat o, mat g, mat y) {
     op->scale_heads(f->be, s->v, sum, 1, s->s.V, bonus);
     op->add(f->be, bonus, 1, o);
     op->multiply(f->be, g, ACT_NONE, o);
-    op->linear(f->be, o, d->o, MAT_NONE, y);
+    fwd_output(f, &d->base, o, d->o, MAT_NONE, y);
 }
 
 // kappa, a kappa with its sign, and the key that is written, from k and a.

@@ -35,7 +35,7 @@ static void ffn_run(module *base, fwd *f, mat x, mat y) {
     if (mat_none(wide))
         return;
     op->activate(f->be, wide, m->act, 1);
-    op->linear(f->be, wide, m->value, MAT_NONE, y);
+    fwd_output(f, base, wide, m->value, MAT_NONE, y);
 }
 
 module *rwkv7_ffn_new(builder *b, const char *prefix, err *e) {

@@ -96,7 +96,7 @@ static void attention_run(module *base, fwd *f, mat x, mat y) {
             return;
         op->multiply(f->be, gate, ACT_SIGMOID, o);
     }
-    op->linear(f->be, o, a->o, a->o_bias, y);
+    fwd_output(f, base, o, a->o, a->o_bias, y);
 }
 
 // Query and gate rows alternate head by head.

@@ -61,7 +61,7 @@ static void latent_run(module *base, fwd *f, mat x, mat y) {
     for (int64_t h = 0; h < s->heads; h++)
         op->linear(f->be, mat_cols(sum, h * s->rank, s->rank), mat_rows(a->value, h * s->v, s->v),
                    MAT_NONE, mat_cols(o, h * s->v, s->v));
-    op->linear(f->be, o, a->o, MAT_NONE, y);
+    fwd_output(f, base, o, a->o, MAT_NONE, y);
 }
 
 // kv_b_proj holds, head by head, U (nope rows) and Z (v rows).

@@ -68,7 +68,7 @@ static void output(mamba2 *m, fwd *f, mat o, mat z, mat y) {
         if (m->s.norm_before_gate)
             op->multiply(f->be, z, ACT_SILU, o);
     }
-    op->linear(f->be, o, m->out, m->out_bias, y);
+    fwd_output(f, &m->base, o, m->out, m->out_bias, y);
 }
 
 static void mamba2_run(module *base, fwd *f, mat u, mat y) {

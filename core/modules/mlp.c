@@ -10,13 +10,16 @@ typedef struct mlp {
     module base;
     activation act;
     double gate_scale;
+    mat both;           // [2 width, D]: gate and up in one, which are its rows then; or none
     mat gate, up, down; // [width, D] (gate none: act of up alone), [width, D], [D, width]
     mat gate_bias, up_bias, down_bias;
 } mlp;
 
 static void mlp_free(module *base, backend *be) {
     mlp *m = (mlp *)base;
-    mat all[] = {m->gate, m->up, m->down, m->gate_bias, m->up_bias, m->down_bias};
+    if (!mat_none(m->both))
+        m->gate = m->up = MAT_NONE;
+    mat all[] = {m->both, m->gate, m->up, m->down, m->gate_bias, m->up_bias, m->down_bias};
     for (size_t i = 0; be && i < sizeof all / sizeof *all; i++)
         be->op->free(be, all[i]);
     free(m);
@@ -25,19 +28,26 @@ static void mlp_free(module *base, backend *be) {
 static void mlp_run(module *base, fwd *f, mat x, mat y) {
     mlp *m = (mlp *)base;
     const backend_ops *op = f->be->op;
-    mat up = fwd_linear(f, x, m->up, m->up_bias);
-    if (mat_none(up))
+    mat up, gate = MAT_NONE;
+    if (mat_none(m->both)) {
+        up = fwd_linear(f, x, m->up, m->up_bias);
+        gate = mat_none(m->gate) ? MAT_NONE : fwd_linear(f, x, m->gate, m->gate_bias);
+    } else {
+        mat both = fwd_linear(f, x, m->both, MAT_NONE);
+        if (mat_none(both))
+            return;
+        gate = mat_cols(both, 0, m->gate.rows);
+        up = mat_cols(both, m->gate.rows, m->up.rows);
+    }
+    if (f->be->fail.code != ERR_NONE)
         return;
-    if (mat_none(m->gate)) {
+    if (mat_none(gate)) {
         op->activate(f->be, up, m->act, 1);
     } else {
-        mat gate = fwd_linear(f, x, m->gate, m->gate_bias);
-        if (mat_none(gate))
-            return;
         op->activate(f->be, gate, ACT_NONE, m->gate_scale);
         op->multiply(f->be, gate, m->act, up);
     }
-    op->linear(f->be, up, m->down, m->down_bias, y);
+    fwd_output(f, base, up, m->down, m->down_bias, y);
 }
 
 static bool bind_part(builder *b, const char *prefix, const char *stem, int64_t first, int64_t rows,
@@ -67,7 +77,8 @@ module *mlp_make(builder *b, const char *prefix, const mlp_spec *s, err *e) {
         ok = (!s->gate || bind_part(b, prefix, s->gate, 0, width, width, D, s->bias, &m->gate,
                                     &m->gate_bias, e)) &&
              bind_part(b, prefix, s->up, 0, width, width, D, s->bias, &m->up, &m->up_bias, e);
-    if (ok && bind_part(b, prefix, s->down, 0, D, D, width, s->bias, &m->down, &m->down_bias, e))
+    if (ok && bind_part(b, prefix, s->down, 0, D, D, width, s->bias, &m->down, &m->down_bias, e) &&
+        (!s->gate || s->bias || build_pack(b, &m->both, (mat *[]){&m->gate, &m->up}, 2, e)))
         return &m->base;
     mlp_free(&m->base, b->be);
     return NULL;

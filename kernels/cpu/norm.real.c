@@ -2,6 +2,8 @@
 
 #include "kernels/norm.h"
 
+#include <float.h>
+
 // Several partial sums, so that the loop vectorises without changing the order of additions.
 enum { LANES = 8 };
 
@@ -85,4 +87,21 @@ void FN(norm_layer)(backend *be, mat x, mat w, mat bias, int64_t group, double e
         for (int64_t i = 0; i < x.cols; i += group)
             layer_group(row_of(x, t) + i, weight ? weight + i : NULL, shift ? shift + i : NULL,
                         group, eps, row_of(y, t) + i);
+}
+
+void FN(norm_of_heads)(backend *be, mat x, mat y) {
+    (void)be;
+    const double most = sizeof(real) == 4 ? FLT_MAX : DBL_MAX;
+    int64_t n = x.rows / y.cols;
+    for (int64_t h = 0; h < y.cols; h++) {
+        double sum = 0;
+        bool finite = true;
+        for (int64_t t = h * n; t < (h + 1) * n; t++)
+            for (int64_t i = 0; i < x.cols; i++) {
+                double v = (double)row_of(x, t)[i];
+                finite &= isfinite(v) != 0;
+                sum += v * v;
+            }
+        ((real *)y.p)[h] = (real)(finite ? fmin(sqrt(sum), most) : NAN);
+    }
 }

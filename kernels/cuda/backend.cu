@@ -2,6 +2,7 @@
 // which the program opens at run time (kernels/cuda_open.c); what it needs of core is resolved from
 // the program.
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -161,10 +162,28 @@ static void cuda_write(backend *be, const double *from, mat to) {
             "write");
 }
 
+// What the driver still has, and what freed matrices left in the pool.
+static int64_t cuda_free_bytes(backend *be) {
+    size_t left = 0, all = 0;
+    uint64_t held = 0, used = 0;
+    cudaMemPool_t pool;
+    if (!cuda_ok(be, cudaMemGetInfo(&left, &all), "free memory"))
+        return 0;
+    if (cudaDeviceGetDefaultMemPool(&pool, of(be)->device) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &held) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
+        held > used)
+        left += held - used;
+    cudaGetLastError();
+    return (int64_t)left;
+}
+
 static void cuda_close(backend *be) {
     cuda_backend *c = of(be);
     cudaSetDevice(c->device);
     cudaStreamSynchronize(c->stream);
+    products_close(c);
+    trace_print_and_close(c);
     if (c->scratch)
         cudaFreeAsync(c->scratch, c->stream);
     cudaFreeHost(c->pinned);
@@ -173,6 +192,11 @@ static void cuda_close(backend *be) {
     if (c->stream)
         cudaStreamDestroy(c->stream);
     free(c);
+}
+
+static void traced_recurrence(backend *be, const steps *s, mat state, mat o) {
+    traced span(be, "recurrence");
+    cuda_recurrence(be, s, state, o);
 }
 
 static backend_ops make_table() {
@@ -186,11 +210,16 @@ static backend_ops make_table() {
     t.write = cuda_write;
     t.embed = cuda_embed;
     t.linear = cuda_linear;
+    t.linear_exact = cuda_linear_exact;
+    t.linear_add = cuda_linear_add;
+    t.conv_heads = cuda_conv_heads;
+    t.free_bytes = cuda_free_bytes;
     t.add = cuda_add;
     t.add_rows = cuda_add_rows;
     t.rms_norm = cuda_rms_norm;
     t.normalize_heads = cuda_normalize_heads;
     t.layer_norm = cuda_layer_norm;
+    t.head_norms = cuda_head_norms;
     t.activate = cuda_activate;
     t.multiply = cuda_multiply;
     t.scale_heads = cuda_scale_heads;
@@ -204,7 +233,7 @@ static backend_ops make_table() {
     t.divide_heads = cuda_divide_heads;
     t.broadcast = cuda_broadcast;
     t.short_conv = cuda_short_conv;
-    t.recurrence = cuda_recurrence;
+    t.recurrence = traced_recurrence;
     t.rotate = cuda_rotate;
     t.attention = cuda_attention;
     t.losses = cuda_losses;
@@ -268,12 +297,14 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
         return NULL;
     snprintf(c->name, sizeof c->name, "%s (cuda:%d)", prop.name, device);
     c->device = device;
+    c->processors = prop.multiProcessorCount;
     c->base.op = &table;
     c->base.device = c->name;
     c->base.prec = p;
     c->base.esize = p == PRECISION_BF16 ? 2 : 4;
     c->base.exact_esize = 4;
-    c->base.block = 8192; // enough tokens to repay the launches
+    c->base.block = 8192;       // enough tokens to repay the launches
+    c->base.most_block = 32768; // enough to fill the device for each of them
     c->base.threads = host_threads;
     backend *be = &c->base;
     if (!cuda_ok(be, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking), "open") ||
@@ -291,7 +322,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     uint64_t keep = UINT64_MAX;
     if (cudaDeviceGetDefaultMemPool(&pool, device) == cudaSuccess)
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep);
-    cublasSetMathMode(c->blas,
-                      p == PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
+    cublasSetMathMode(c->blas, CUBLAS_DEFAULT_MATH); // TF32 by product, never by the handle
+    trace_open(c);
     return be;
 }

@@ -1,5 +1,6 @@
 // Causal depthwise short convolution with a carried tail (kernels/conv.h).
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/trace.h"
 
 enum { RUN = 16, WIDEST = 8 };
 
@@ -63,6 +64,10 @@ __global__ void move_tail(view<T> x, view<T> tail, int64_t past, int64_t rows, i
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y) {
     if (x.rows == 0)
         return;
+    const conv_part alone = {w, bias, tail, act, HEAD_NORM_NONE, 1, 0, y};
+    if (cuda_conv_heads(be, x, &alone, 1))
+        return;
+    traced span(be, "short_conv");
     mat weight = w;
     int64_t runs = (x.rows + RUN - 1) / RUN;
     if (w.cols <= WIDEST && runs < 65536) {

@@ -19,6 +19,7 @@ typedef __nv_bfloat16 bf16;
 struct cuda_backend {
     backend base; // first: a backend * is a cuda_backend *
     int device;
+    int processors; // multiprocessors
     cudaStream_t stream;
     cublasHandle_t blas;
     char name[288];
@@ -27,6 +28,8 @@ struct cuda_backend {
     size_t scratch_bytes;
     void *pinned; // host staging of the same kind
     size_t pinned_bytes;
+    struct product_plans *plans; // product.cu
+    struct trace *spans;         // trace.h; NULL: nobody asked
 };
 
 static inline cuda_backend *of(backend *be) {

@@ -1,111 +1,136 @@
-// Per-token loss in tiles of tokens x vocabulary (kernels/loss.h): logits of a tile by cuBLAS in
-// float32, then one block a token folds them into a running maximum and a sum in double.
+// Per-token loss in tiles of tokens x vocabulary (kernels/loss.h): float32 logits of some tokens by
+// cuBLAS, then one block a token reads them once: running maximum with its place, and the sum of
+// exponentials under it, in float over at most a few hundred terms and in double from there.
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/trace.h"
+#include "kernels/cuda/wide.h"
 
-enum { ROWS = 1024, WORDS = 8192, THREADS = 256 };
+enum { THREADS = 256, WARPS = THREADS / 32, TOKENS = 4096 };
+static const int64_t TILE_BYTES = 512 << 20;
 
+// A maximum, the first place that has it, and sum e^(x - top).
 struct running {
-    double top, sum, at;
+    float top;
     int best;
+    double sum;
 };
 
-__global__ void begin(running *r, int64_t n) {
-    GRID_LOOP(i, n)
-    r[i] = running{-INFINITY, 0, NAN, 0};
+__device__ static running join(running a, running b) {
+    bool second = b.top > a.top || (b.top == a.top && b.best < a.best);
+    running high = second ? b : a, low = second ? a : b;
+    if (low.sum != 0) // not e^(-inf - -inf)
+        high.sum += low.sum * exp((double)low.top - (double)high.top);
+    return high;
 }
 
-__global__ void fold(const float *logits, int64_t n, int first, const int32_t *targets,
-                     running *r) {
-    __shared__ float high[THREADS / 32];
-    __shared__ int where[THREADS / 32];
-    __shared__ double part[THREADS / 32];
-    const float *row = logits + blockIdx.x * n;
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float top = -INFINITY;
-    int best = 0;
-    for (int64_t j = threadIdx.x; j < n; j += THREADS)
-        if (row[j] > top) {
-            top = row[j];
-            best = (int)j;
+__device__ static running shuffled(running r, int d) {
+    return running{__shfl_xor_sync(~0u, r.top, d), __shfl_xor_sync(~0u, r.best, d),
+                   __shfl_xor_sync(~0u, r.sum, d)};
+}
+
+__global__ void __launch_bounds__(THREADS)
+    token_losses(const float *logits, int64_t ld, int n, const int32_t *targets, double *loss,
+                 int32_t *best) {
+    __shared__ running part[WARPS];
+    const float *row = logits + blockIdx.x * ld;
+    float top = -INFINITY, sum = 0;
+    int at = INT32_MAX;
+    auto fold = [&](const float *v, int from, int count) {
+        float high = v[0];
+        for (int i = 1; i < count; i++)
+            high = fmaxf(high, v[i]);
+        if (high > top) {
+            sum *= expf(top - high); // 0 at first
+            top = high;
+            for (int i = count - 1; i >= 0; i--)
+                at = v[i] == high ? from + i : at;
         }
-    for (int d = 16; d; d >>= 1) {
-        float t = __shfl_xor_sync(~0u, top, d);
-        int b = __shfl_xor_sync(~0u, best, d);
-        if (t > top || (t == top && b < best)) {
-            top = t;
-            best = b;
+        for (int i = 0; i < count; i++)
+            sum += expf(v[i] - top);
+    };
+    constexpr int SIDE = 4; // words on the way at once
+    int words = n / 4, j = threadIdx.x;
+    for (; j + (SIDE - 1) * THREADS < words; j += SIDE * THREADS) {
+        float4 v[SIDE];
+#pragma unroll
+        for (int s = 0; s < SIDE; s++)
+            v[s] = __ldcs((const float4 *)row + j + s * THREADS);
+#pragma unroll
+        for (int s = 0; s < SIDE; s++) {
+            float x[4] = {v[s].x, v[s].y, v[s].z, v[s].w};
+            fold(x, 4 * (j + s * THREADS), 4);
         }
     }
-    if (lane == 0) {
-        high[warp] = top;
-        where[warp] = best;
+    for (; j < words; j += THREADS) {
+        float4 v = __ldcs((const float4 *)row + j);
+        float x[4] = {v.x, v.y, v.z, v.w};
+        fold(x, 4 * j, 4);
     }
-    __syncthreads();
-    top = high[0];
-    best = where[0];
-    for (int w = 1; w < THREADS / 32; w++)
-        if (high[w] > top || (high[w] == top && where[w] < best)) {
-            top = high[w];
-            best = where[w];
-        }
-    running now = r[blockIdx.x];
-    bool higher = (double)top > now.top;
-    double from = higher ? (double)top : now.top, sum = 0;
-    float from_f = (float)from;
-    for (int64_t j = threadIdx.x; j < n; j += THREADS)
-        sum += (double)expf(row[j] - from_f);
-    sum = warp_sum(sum);
-    if (lane == 0)
-        part[warp] = sum;
+    for (j = 4 * words + threadIdx.x; j < n; j += THREADS)
+        fold(row + j, j, 1);
+    running r = {top, at, (double)sum};
+    for (int d = 16; d; d >>= 1)
+        r = join(r, shuffled(r, d));
+    if (threadIdx.x % 32 == 0)
+        part[threadIdx.x / 32] = r;
     __syncthreads();
     if (threadIdx.x != 0)
         return;
-    sum = higher ? now.sum * exp(now.top - from) : now.sum;
-    for (int w = 0; w < THREADS / 32; w++)
-        sum += part[w];
-    int target = targets[blockIdx.x] - first;
-    r[blockIdx.x] = running{
-        from, sum,
-        target >= 0 && target < n && targets[blockIdx.x] >= 0 ? (double)row[target] : now.at,
-        higher ? first + best : now.best};
+    for (int w = 1; w < WARPS; w++)
+        r = join(r, part[w]);
+    int target = targets[blockIdx.x];
+    double x = target >= 0 && target < n ? (double)row[target] : NAN;
+    loss[blockIdx.x] = log(r.sum) + (double)r.top - x;
+    best[blockIdx.x] = r.best < n ? r.best : 0; // all NaN: none
 }
 
 void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss,
                  int32_t *best) {
-    int64_t n = x.rows;
+    int64_t n = x.rows, ld = (head.rows + 3) / 4 * 4;
     if (n == 0)
         return;
-    int64_t rows = n < ROWS ? n : ROWS, words = head.rows < WORDS ? head.rows : WORDS;
-    size_t bytes = (size_t)rows * (size_t)words * sizeof(float) +
-                   (size_t)n * (sizeof(running) + sizeof(int32_t));
-    char *d = (char *)device_scratch(be, bytes);
-    running *host = (running *)host_scratch(be, (size_t)n * sizeof *host);
-    if (!d || !host)
+    traced span(be, "losses");
+    const size_t answer = sizeof(double) + sizeof(int32_t);
+    auto bytes = [&](int64_t tokens) {
+        return (size_t)(tokens * ld) * sizeof(float) + (size_t)n * (answer + sizeof(int32_t));
+    };
+    auto tokens_in = [&](int64_t room) {
+        int64_t tokens = room / (ld * (int64_t)sizeof(float));
+        tokens = tokens < 32 ? 32 : tokens > TOKENS ? TOKENS : tokens;
+        return tokens < n ? tokens : n;
+    };
+    int64_t rows = tokens_in(TILE_BYTES);
+    if (bytes(rows) > of(be)->scratch_bytes) { // never more than a part of what is free
+        int64_t room = be->op->free_bytes(be) / 4;
+        rows = tokens_in(room < TILE_BYTES ? room : TILE_BYTES);
+    }
+    char *d = (char *)device_scratch(be, bytes(rows));
+    if (!d)
         return;
-    running *r = (running *)d;
-    float *logits = (float *)(r + n);
-    int32_t *want = (int32_t *)(logits + rows * words);
+    float *logits = (float *)d;
+    double *d_loss = (double *)(logits + rows * ld);
+    int32_t *d_best = (int32_t *)(d_loss + n), *want = d_best + n;
     cudaStream_t stream = of(be)->stream;
     cuda_ok(
         be,
         cudaMemcpyAsync(want, targets, (size_t)n * sizeof *want, cudaMemcpyHostToDevice, stream),
         "copy targets");
-    begin<<<blocks_for(n, 256), 256, 0, stream>>>(r, n);
-    for (int64_t t = 0; t < n; t += rows)
-        for (int64_t j = 0; j < head.rows; j += words) {
-            int64_t m = n - t < rows ? n - t : rows,
-                    w = head.rows - j < words ? head.rows - j : words;
-            cuda_linear(be, mat_rows(x, t, m), mat_rows(head, j, w), MAT_NONE,
-                        mat{logits, m, w, w, sizeof(float)});
-            fold<<<(unsigned)m, THREADS, 0, stream>>>(logits, w, (int)j, want + t, r + t);
-        }
+    for (int64_t t = 0; t < n; t += rows) {
+        int64_t m = n - t < rows ? n - t : rows;
+        cuda_linear(be, mat_rows(x, t, m), head, MAT_NONE,
+                    mat{logits, m, head.rows, ld, sizeof(float)});
+        traced fold(be, "losses from logits");
+        token_losses<<<(unsigned)m, THREADS, 0, stream>>>(logits, ld, (int)head.rows, want + t,
+                                                          d_loss + t, d_best + t);
+    }
     launched(be, "losses");
-    cuda_ok(be, cudaMemcpyAsync(host, r, (size_t)n * sizeof *host, cudaMemcpyDeviceToHost, stream),
+    char *host = (char *)host_scratch(be, (size_t)n * answer); // waits for the above
+    if (!host)
+        return;
+    cuda_ok(be, cudaMemcpyAsync(host, d_loss, (size_t)n * answer, cudaMemcpyDeviceToHost, stream),
             "copy losses");
     if (!cuda_ok(be, cudaStreamSynchronize(stream), "losses"))
         return;
-    for (int64_t t = 0; t < n; t++) {
-        loss[t] = log(host[t].sum) + host[t].top - host[t].at;
-        best[t] = host[t].best;
-    }
+    memcpy(loss, host, (size_t)n * sizeof *loss);
+    memcpy(best, host + (size_t)n * sizeof *loss, (size_t)n * sizeof *best);
 }

@@ -5,14 +5,21 @@
 
 #include "kernels/cuda/device.h"
 
+// product.cu
+void cuda_linear(backend *be, mat x, mat w, mat bias, mat y);
+void cuda_linear_exact(backend *be, mat x, mat w, mat bias, mat y);
+void cuda_linear_add(backend *be, mat x, mat w, mat bias, double scale, mat y);
+void products_close(cuda_backend *c);
+// thin.cu: false when these are not for it
+bool cuda_thin_product(backend *be, mat x, mat w, mat y);
 // dense.cu
 void cuda_embed(backend *be, mat table, const int32_t *ids, mat y);
-void cuda_linear(backend *be, mat x, mat w, mat bias, mat y);
 void cuda_add(backend *be, mat x, double scale, mat y);
 void cuda_add_rows(backend *be, mat x, const int32_t *rows, const double *scale, mat y);
 // norm.cu
 void cuda_rms_norm(backend *be, mat x, mat w, double eps, mat y);
 void cuda_normalize_heads(backend *be, mat x, int64_t head_dim, head_norm kind, double eps);
+void cuda_head_norms(backend *be, mat x, mat y);
 void cuda_layer_norm(backend *be, mat x, mat w, mat bias, int64_t group, double eps, mat y);
 // pointwise.cu
 void cuda_activate(backend *be, mat x, activation act, double scale);
@@ -29,6 +36,8 @@ void cuda_divide_heads(backend *be, mat d, double eps, int64_t head_dim, mat x);
 void cuda_broadcast(backend *be, mat row, mat y);
 // wkv.cu
 void cuda_wkv(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
+// conv_heads.cu: false when these parts are not for it
+bool cuda_conv_heads(backend *be, mat x, const conv_part *part, int n);
 // conv.cu
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
 // recurrence.cu

@@ -1,0 +1,125 @@
+// What modules call while a block runs (core/forward.h, "For modules"): scratch, products,
+// convolutions, the recurrence. Fused operations are composed here where the backend has none.
+#include "core/forward.h"
+
+mat fwd_tmp(fwd *f, int64_t rows, int64_t cols) {
+    return arena_mat(f->tmp, rows, cols);
+}
+
+mat fwd_tmp_exact(fwd *f, int64_t rows, int64_t cols) {
+    return arena_mat_exact(f->tmp, rows, cols);
+}
+
+mat fwd_carry(fwd *f, const module *m, int i) {
+    return f->carry[m->index * MODULE_MAX_CARRY + i];
+}
+
+void fwd_leave(fwd *f, int slot, mat x) {
+    mat y = arena_mat(f->kept, x.rows, x.cols);
+    if (!mat_none(y))
+        f->be->op->copy(f->be, x, y);
+    f->left[slot] = y;
+}
+
+mat fwd_left(const fwd *f, int slot) {
+    return f->left[slot];
+}
+
+typedef void (*linear_op)(backend *be, mat x, mat w, mat bias, mat y);
+
+// y = x w^T + bias. A matrix of one row was kept like a vector, in the exact element; a product wants
+// both factors in one.
+static mat product(fwd *f, linear_op linear, mat x, mat w, mat bias, mat y) {
+    if (w.esize != x.esize && !mat_none(x)) {
+        mat same =
+            x.esize == f->be->esize ? fwd_tmp(f, w.rows, w.cols) : fwd_tmp_exact(f, w.rows, w.cols);
+        if (mat_none(same))
+            return same;
+        f->be->op->copy(f->be, w, same);
+        w = same;
+    }
+    if (!mat_none(y))
+        linear(f->be, x, w, bias, y);
+    return y;
+}
+
+mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
+    return product(f, f->be->op->linear, x, w, bias, fwd_tmp(f, x.rows, w.rows));
+}
+
+mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
+    return product(f, f->be->op->linear_exact, x, w, bias, fwd_tmp_exact(f, x.rows, w.rows));
+}
+
+mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act) {
+    if (mat_none(x))
+        return x;
+    if (mat_none(w)) {
+        f->be->op->activate(f->be, x, act, 1);
+        return x;
+    }
+    mat y = fwd_tmp(f, x.rows, x.cols);
+    if (!mat_none(y))
+        f->be->op->short_conv(f->be, x, w, bias, fwd_carry(f, m, tail), act, y);
+    return y;
+}
+
+// Without weights only the activation, in place.
+static mat part_alone(fwd *f, mat x, conv_part *p) {
+    const backend_ops *op = f->be->op;
+    if (mat_none(p->w)) {
+        op->activate(f->be, x, p->act, 1);
+        p->y = x;
+    } else {
+        op->short_conv(f->be, x, p->w, p->bias, p->tail, p->act, p->y);
+    }
+    op->normalize_heads(f->be, p->y, p->head_dim, p->norm, p->eps);
+    return p->y;
+}
+
+bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n) {
+    if (mat_none(x))
+        return false;
+    int64_t at = 0;
+    bool fused = f->be->op->conv_heads != NULL;
+    for (int i = 0; i < n; i++) {
+        if (mat_none(part[i].w)) { // n = 1: x is the part
+            fused = false;
+            continue;
+        }
+        part[i].y = fwd_tmp(f, x.rows, part[i].w.rows);
+        if (mat_none(part[i].y))
+            return false;
+    }
+    if (fused && f->be->op->conv_heads(f->be, x, part, n))
+        return f->be->fail.code == ERR_NONE;
+    for (int i = 0; i < n; i++) {
+        mat columns = n == 1 ? x : mat_cols(x, at, part[i].w.rows);
+        at += part_alone(f, columns, &part[i]).cols;
+    }
+    return f->be->fail.code == ERR_NONE;
+}
+
+void fwd_output(fwd *f, const module *m, mat x, mat w, mat bias, mat y) {
+    const backend_ops *op = f->be->op;
+    if (m != f->onto_for || !op->linear_add) {
+        op->linear(f->be, x, w, bias, y);
+        return;
+    }
+    op->linear_add(f->be, x, w, bias, f->onto_scale, f->onto);
+    f->onto_for = NULL; // done: the branch adds nothing more
+}
+
+mat fwd_recur(fwd *f, const module *m, const steps *s) {
+    mat o = fwd_tmp(f, s->T, (int64_t)s->s.H * s->s.V);
+    if (mat_none(o) || f->be->fail.code != ERR_NONE || f->fail.code != ERR_NONE)
+        return o;
+    mat state = fwd_carry(f, m, m->state_carry);
+    for (int i = 0; i < f->n_probes; i++) {
+        const probe *p = f->probes[i];
+        if (p->on_steps && !p->on_steps(p->ctx, f->layer, f->t0, s, state, f->be, &f->fail))
+            return o;
+    }
+    f->be->op->recurrence(f->be, s, state, o);
+    return o;
+}
