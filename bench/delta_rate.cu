@@ -1,0 +1,307 @@
+// The tensor-core delta rule (kernels/cuda/delta.h) alone, without the program: held against loops in
+// double, then timed.
+//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta.cu
+//   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above 5e-3
+//   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit
+// Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.
+#include "kernels/cuda/delta.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+typedef enum { RANDOM_KEYS, FOUR_KEYS, ONE_KEY, ZERO_KEYS } key_kind;
+// NONE; WEAK: about -1e-3 a token; LOGISTIC: ln of a sigmoid, as gates start; MIXED: -500 to 0 side by side.
+typedef enum { NO_GATE, WEAK, LOGISTIC, MIXED } gate_kind;
+
+struct problem {
+    const char *name;
+    int rows;
+    long tokens;
+    int H, Hk, K, V, n_h;
+    gate_kind gate;
+    key_kind keys;
+    double beta_max;
+    int segments; // 0: as the cost model says
+};
+
+static const problem checks[] = {
+    {"one chunk", 1, 64, 1, 1, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1},
+    {"7 tokens", 1, 7, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1},
+    {"1500 tokens", 1, 1500, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1},
+    {"1500 tokens, gates", 1, 1500, 2, 2, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 1},
+    {"gates from 0 to -500", 1, 1500, 2, 2, 128, 128, 1, MIXED, RANDOM_KEYS, 2, 1},
+    {"four keys", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, FOUR_KEYS, 2, 1},
+    {"one key", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, ONE_KEY, 2, 1},
+    {"one key, weak gates", 1, 1000, 2, 2, 128, 128, 1, WEAK, ONE_KEY, 2, 1},
+    {"zero keys", 1, 333, 2, 2, 128, 128, 1, NO_GATE, ZERO_KEYS, 2, 1},
+    {"2 micro-steps", 1, 777, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 1},
+    {"3 micro-steps, gates", 1, 500, 2, 2, 128, 128, 3, LOGISTIC, RANDOM_KEYS, 2, 1},
+    {"5 micro-steps", 1, 100, 2, 2, 128, 128, 5, NO_GATE, RANDOM_KEYS, 2, 1},
+    {"3 rows, 4 heads over 2", 3, 300, 4, 2, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 1},
+    {"K 64, V 256", 1, 300, 2, 2, 64, 256, 1, LOGISTIC, RANDOM_KEYS, 1, 1},
+    {"K 96, V 80", 1, 300, 2, 1, 96, 80, 2, NO_GATE, RANDOM_KEYS, 1, 1},
+    {"2 segments", 1, 2000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 2},
+    {"8 segments", 1, 2000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 2, 8},
+    {"8 segments, weak gates", 1, 2000, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 8},
+    {"8 segments, mixed gates", 1, 2000, 2, 2, 128, 128, 1, MIXED, RANDOM_KEYS, 1, 8},
+    {"7 segments, V 256, 2 rows", 2, 2000, 2, 2, 128, 256, 1, WEAK, RANDOM_KEYS, 1, 7},
+    {"2 micro-steps, 5 segments", 1, 1000, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 5},
+};
+
+static const problem timings[] = {
+    {"Gated DeltaNet 8x4096x16", 8, 4096, 16, 16, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 0},
+    {"Gated DeltaNet 1x32768x16", 1, 32768, 16, 16, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 0},
+    {"the same, weak gates", 1, 32768, 16, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0},
+    {"DeltaNet 1x32768x16", 1, 32768, 16, 16, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 0},
+    {"DeltaNet 1x32768x16", 1, 32768, 16, 16, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1},
+    {"DeltaProduct n_h=2 1x32768x8", 1, 32768, 8, 8, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 0},
+    {"DeltaProduct n_h=3 1x32768x8", 1, 32768, 8, 8, 128, 128, 3, NO_GATE, RANDOM_KEYS, 2, 0},
+    {"Gated DeltaNet 1x32768, 16/32", 1, 32768, 32, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0},
+    {"Gated DeltaNet 1x131072x8", 1, 131072, 8, 8, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0},
+};
+
+static void need(cudaError_t r, const char *what) {
+    if (r == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(r));
+    exit(1);
+}
+
+static unsigned long long seed = 88172645463325252ull;
+
+static double uniform() {
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (double)(seed >> 11) * 0x1p-53;
+}
+
+// From a pool, read from a new place every 1024 numbers: large problems are filled quickly.
+static float gauss() {
+    static std::vector<float> pool;
+    static size_t at;
+    if (pool.empty())
+        for (int i = 0; i < 1 << 20; i++)
+            pool.push_back(
+                (float)(sqrt(-2 * log(uniform() + 1e-300)) * cos(6.283185307179586 * uniform())));
+    if ((++at & 1023) == 0)
+        at = (size_t)(uniform() * (1 << 20));
+    return pool[at & ((1 << 20) - 1)];
+}
+
+static float rounded(float x) {
+    return __bfloat162float(__float2bfloat16(x));
+}
+
+static void unit(float *p, int n) {
+    double sum = 1e-12;
+    for (int i = 0; i < n; i++)
+        sum += (double)p[i] * p[i];
+    for (int i = 0; i < n; i++)
+        p[i] = rounded((float)(p[i] / sqrt(sum)));
+}
+
+// Inputs on the host; bf16 ones are floats that bf16 holds exactly.
+struct inputs {
+    std::vector<float> q, k, v, beta, decay, state;
+    explicit inputs(const problem &p) {
+        const long T = p.rows * p.tokens, M = T * p.n_h;
+        for (long i = 0; i < T * p.Hk * p.K; i++)
+            q.push_back(gauss());
+        for (long i = 0; i < T * p.Hk; i++)
+            unit(&q[i * p.K], p.K);
+        float base[4][128];
+        for (int i = 0; i < 4 * 128; i++)
+            base[0][i] = gauss();
+        const float noise = p.keys == FOUR_KEYS ? 0.05f : p.keys == ONE_KEY ? 0.02f : 1.0f;
+        k.resize(M * p.Hk * p.K);
+        for (long i = 0; i < M * p.Hk; i++) {
+            float *key = &k[i * p.K];
+            const int which = p.keys == FOUR_KEYS ? (int)(uniform() * 4) : 0;
+            if (p.keys == ZERO_KEYS && uniform() < 0.3)
+                continue;
+            for (int c = 0; c < p.K; c++)
+                key[c] = noise * gauss() + (noise < 1 ? base[which][c] : 0);
+            unit(key, p.K);
+        }
+        for (long i = 0; i < M * p.H * p.V; i++)
+            v.push_back(rounded(gauss()));
+        for (long i = 0; i < M * p.H; i++)
+            beta.push_back((float)(p.beta_max / (1 + exp(-(double)gauss()))));
+        for (long i = 0; i < T * p.H; i++) {
+            static const float mixed[] = {0, -1e-6f, -1e-3f, -5, -500, -0.02f};
+            const float x = gauss();
+            decay.push_back(p.gate == LOGISTIC                   ? -log1pf(expf(-x))
+                            : p.gate == MIXED && uniform() < 0.1 ? mixed[(int)(uniform() * 6)]
+                                                                 : -1e-3f * fabsf(x));
+        }
+        for (long i = 0; i < (long)p.rows * p.H * p.K * p.V; i++)
+            state.push_back(0.3f * gauss());
+    }
+};
+
+template <class T> static T *on_device(const std::vector<T> &x) {
+    T *p;
+    need(cudaMalloc(&p, x.size() * sizeof(T)), "memory");
+    need(cudaMemcpy(p, x.data(), x.size() * sizeof(T), cudaMemcpyHostToDevice), "copy");
+    return p;
+}
+static bf16 *as_bf16(const std::vector<float> &x) {
+    std::vector<bf16> y;
+    for (float f : x)
+        y.push_back(__float2bfloat16(f));
+    return on_device(y);
+}
+
+// A problem on the device, with its plan.
+struct session {
+    delta_call call = {};
+    delta_plan plan;
+    float *state, *scratch = NULL;
+    std::vector<void *> held;
+    size_t outputs;
+    session(const problem &p, const inputs &x, int processors) {
+        bf16 *q = as_bf16(x.q), *k = as_bf16(x.k), *v = as_bf16(x.v);
+        float *beta = on_device(x.beta), *decay = on_device(x.decay);
+        state = on_device(x.state);
+        outputs = (size_t)p.rows * p.tokens * p.H * p.V;
+        need(cudaMalloc(&call.o, outputs * sizeof(bf16)), "memory");
+        need(cudaMemset(call.o, 0xff, outputs * sizeof(bf16)), "poison"); // NaN unless written
+        call.q = q;
+        call.k = k;
+        call.v = v;
+        call.beta = beta;
+        call.decay = p.gate == NO_GATE ? NULL : decay;
+        call.ldq = call.ldk = p.Hk * p.K;
+        call.ldv = call.ldo = p.H * p.V;
+        call.ldbeta = call.lddecay = p.H;
+        call.H = p.H;
+        call.Hk = p.Hk;
+        call.K = p.K;
+        call.V = p.V;
+        call.n_h = p.n_h;
+        call.T = p.tokens;
+        call.n_rows = p.rows;
+        call.all_tokens = p.rows * p.tokens;
+        call.scale = 1 / sqrtf((float)p.K);
+        plan = delta_plan_for(&call, processors, p.segments);
+        size_t floats = delta_scratch(&call, &plan);
+        if (floats) {
+            need(cudaMalloc(&scratch, floats * sizeof(float)), "memory");
+            need(cudaMemset(scratch, 0xff, floats * sizeof(float)), "poison");
+        }
+        held = {q, k, v, beta, decay, state, call.o, scratch};
+    }
+    void run() {
+        need(delta_run(call, &plan, state, call.V, scratch, 0), "launch");
+    }
+    ~session() {
+        for (void *p : held)
+            cudaFree(p);
+    }
+};
+
+// Adds the squares of differences and of references of one head.
+static void compare_head(const problem &p, const inputs &x, int row, int h,
+                         const std::vector<bf16> &o, const std::vector<float> &state,
+                         double *sums) {
+    const int hk = h / (p.H / p.Hk), K = p.K, V = p.V;
+    const size_t head = ((size_t)row * p.H + h) * K * V;
+    std::vector<double> S(x.state.begin() + head, x.state.begin() + head + (size_t)K * V), w(V);
+    for (long t = row * p.tokens; t < (row + 1) * p.tokens; t++) {
+        if (p.gate != NO_GATE)
+            for (double &s : S)
+                s *= exp((double)x.decay[t * p.H + h]);
+        for (long r = t * p.n_h; r < (t + 1) * p.n_h; r++) {
+            const float *key = &x.k[(r * p.Hk + hk) * K];
+            for (int c = 0; c < V; c++)
+                w[c] = x.v[(r * p.H + h) * V + c];
+            for (int i = 0; i < K; i++)
+                for (int c = 0; c < V; c++)
+                    w[c] -= key[i] * S[(size_t)i * V + c];
+            for (int i = 0; i < K; i++)
+                for (int c = 0; c < V; c++)
+                    S[(size_t)i * V + c] += (double)x.beta[r * p.H + h] * key[i] * w[c];
+        }
+        for (int c = 0; c < V; c++) {
+            double y = 0;
+            for (int i = 0; i < K; i++)
+                y += x.q[(t * p.Hk + hk) * K + i] * S[(size_t)i * V + c] / sqrt((double)K);
+            double e = (double)__bfloat162float(o[(t * p.H + h) * V + c]) - y;
+            sums[0] += e * e;
+            sums[1] += y * y;
+        }
+    }
+    for (size_t i = 0; i < S.size(); i++) {
+        double e = (double)state[head + i] - S[i];
+        sums[2] += e * e;
+        sums[3] += S[i] * S[i];
+    }
+}
+
+static bool check(const problem &p, int processors) {
+    inputs x(p);
+    session s(p, x, processors);
+    s.run();
+    std::vector<bf16> o(s.outputs);
+    std::vector<float> state(x.state.size());
+    need(cudaMemcpy(o.data(), s.call.o, o.size() * sizeof(bf16), cudaMemcpyDeviceToHost),
+         "results");
+    need(cudaMemcpy(state.data(), s.state, state.size() * sizeof(float), cudaMemcpyDeviceToHost),
+         "results");
+    double sums[4] = {};
+    for (int row = 0; row < p.rows; row++)
+        for (int h = 0; h < p.H; h++)
+            compare_head(p, x, row, h, o, state, sums);
+    const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]);
+    const bool good = in_o <= 5e-3 && in_state <= 5e-3; // false for NaN
+    printf("%-28s %2d segments  o %.2e  state %.2e%s\n", p.name, s.plan.segments, in_o, in_state,
+           good ? "" : "  WRONG");
+    return good;
+}
+
+static void measure(const problem &p, int processors) {
+    inputs x(p);
+    session s(p, x, processors);
+    cudaEvent_t from, to;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    std::vector<float> ms;
+    for (int i = 0; i < 25; i++) {
+        float one = 0;
+        cudaEventRecord(from);
+        s.run();
+        cudaEventRecord(to);
+        need(cudaEventSynchronize(to), "run");
+        cudaEventElapsedTime(&one, from, to);
+        if (i >= 5)
+            ms.push_back(one);
+    }
+    std::sort(ms.begin(), ms.end());
+    printf("%-30s %2d segments of %3d chunks  %.3f ms (%.3f to %.3f), expected %.3f\n", p.name,
+           s.plan.segments, s.plan.per_segment, ms[ms.size() / 2], ms.front(), ms.back(),
+           (s.plan.first_pass + s.plan.scan + s.plan.second_pass) / 1e3);
+}
+
+int main(int argc, char **argv) {
+    cudaDeviceProp device;
+    need(cudaGetDeviceProperties(&device, 0), "device");
+    printf("%s\n", device.name);
+    if (argc == 2 && !strcmp(argv[1], "check")) {
+        bool good = true;
+        for (const problem &p : checks)
+            good &= check(p, device.multiProcessorCount);
+        return !good;
+    }
+    if (argc == 2 && !strcmp(argv[1], "time")) {
+        for (const problem &p : timings)
+            measure(p, device.multiProcessorCount);
+        return 0;
+    }
+    printf("usage: delta_rate check|time\n");
+    return 2;
+}
