@@ -62,6 +62,8 @@ static void flag(loss_result *r, int64_t row, int64_t position, const char *what
 // The norms of a layer's state heads go into the watcher's row of that layer, and are looked at when
 // the block is over: a device does not wait for every layer.
 static void watch_state(watcher *w, int layer, int64_t position, mat state, backend *be) {
+    if (w->heads[layer] == 0)
+        return;
     mat row = mat_cols(mat_rows(w->norms, layer, 1), 0, w->heads[layer]);
     be->op->head_norms(be, state, row);
     w->watched = position;

@@ -306,8 +306,7 @@ bool build_pack(builder *b, mat *out, mat *const *part, int n, err *e) {
     int64_t rows = 0;
     *out = MAT_NONE;
     for (int i = 0; i < n; i++) {
-        if (mat_none(*part[i]) || part[i]->cols != part[0]->cols ||
-            part[i]->esize != b->be->esize)
+        if (mat_none(*part[i]) || part[i]->cols != part[0]->cols || part[i]->esize != b->be->esize)
             return true;
         rows += part[i]->rows;
     }

@@ -159,10 +159,6 @@ static void launch(backend *be, const conv_job<T> &job, bool silu, mat x) {
     launched(be, "short convolutions");
 }
 
-static bool on16(mat m) {
-    return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
-}
-
 // Lanes of a head of p; 0 without a norm, -1: not for this kernel.
 static int lanes_of(const conv_part *p, int64_t first, int per) {
     if (p->norm == HEAD_NORM_NONE)
@@ -183,7 +179,7 @@ template <class T> static bool run(backend *be, mat x, const conv_part *part, in
         int lanes = lanes_of(p, at, per);
         if (p->w.cols != width || p->w.ld != width || p->w.esize != (int)sizeof(T) ||
             p->y.esize != (int)sizeof(T) || p->y.cols % per != 0 || (uintptr_t)p->w.p % 16 != 0 ||
-            !on16(p->y) || !on16(p->tail) || (uintptr_t)p->bias.p % 16 != 0 || lanes < 0 ||
+            !on_words(p->y) || !on_words(p->tail) || (uintptr_t)p->bias.p % 16 != 0 || lanes < 0 ||
             (!mat_none(p->bias) && p->bias.esize != 4) ||
             (lanes > 0 && job.lanes > 0 && lanes != job.lanes))
             return false;
@@ -222,7 +218,7 @@ template <class T> static bool run(backend *be, mat x, const conv_part *part, in
 
 bool cuda_conv_heads(backend *be, mat x, const conv_part *part, int n) {
     traced span(be, "conv_heads");
-    if (n < 1 || n > PARTS || x.rows < 1 || x.cols > INT32_MAX / 2 || !on16(x))
+    if (n < 1 || n > PARTS || x.rows < 1 || x.cols > INT32_MAX / 2 || !on_words(x))
         return false;
     ON_TYPE(x, T, return run<T>(be, x, part, n));
 }

@@ -2,14 +2,15 @@
 //
 // Large bfloat16 products go through cuBLASLt. Of the algorithms that its heuristics name for a shape,
 // those of custom options 1 to 3 come first: on an H200 one of them was the quickest or within 1 % of
-// it for every shape tried, and up to 9 % before the heuristics' own first (DELTOP_CUDA_HEURISTICS, when
-// set, leaves the heuristics' order: for measurements). A shape that is asked for
-// again and again has its first few algorithms timed, by events around calls that are made anyway, and
-// keeps the quickest; not before, because the code of each takes milliseconds to load. Only algorithms
-// that sum a result in one piece are taken (no split over the inner dimension), and the choice moves no
-// bit (tests/test_cuda_fused.c). Everything else is cublasGemmEx.
+// it for every shape tried, and up to 9 % before the heuristics' own first. (For measurements
+// DELTOP_CUDA_HEURISTICS leaves the heuristics' order.) A shape that is asked for again and again has
+// its first few algorithms timed, by events around calls that are made anyway, and keeps the quickest;
+// not before, because the code of each takes milliseconds to load. Only algorithms that sum a result in
+// one piece are taken (no split over the inner dimension), and the choice moves no bit
+// (tests/test_cuda_fused.c). Everything else is cublasGemmEx.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/trace.h"
+#include "kernels/cuda/wide.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,8 +214,8 @@ static void plan_decide(product_plan *p) {
 
 // False: nothing has been done.
 static bool planned(backend *be, mat x, mat w, float alpha, float beta, mat y) {
-    auto on16 = [](mat m) { return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0; };
-    if (x.esize != 2 || w.esize != 2 || x.rows < LEAST_ROWS || !on16(x) || !on16(w) || !on16(y))
+    if (x.esize != 2 || w.esize != 2 || x.rows < LEAST_ROWS || !on_words(x) || !on_words(w) ||
+        !on_words(y))
         return false;
     cuda_backend *c = of(be);
     product_shape s = {w.rows, x.rows, w.cols, w.ld, x.ld, y.ld, y.esize, beta != 0};

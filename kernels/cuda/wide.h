@@ -11,8 +11,12 @@ template <class T> __host__ __device__ constexpr int per_word() {
     return 16 / (int)sizeof(T);
 }
 
+// Every row begins at a word.
+static inline bool on_words(mat m) {
+    return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
+}
 static inline bool wide(mat m) {
-    return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0 && m.cols * m.esize % 16 == 0;
+    return on_words(m) && m.cols * m.esize % 16 == 0;
 }
 
 template <class T> __device__ __forceinline__ uint4 load_word(const T *p) {
