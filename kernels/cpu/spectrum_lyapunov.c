@@ -11,6 +11,7 @@
 // A singular factor annihilates one direction of the flag. Its column leaves Q, with exponent -inf;
 // the columns behind it must not lean on the rounding noise that is left of it.
 #include "kernels/cpu/spectrum_impl.h"
+#include "kernels/spectrum_batch.h"
 
 #include "core/mem.h"
 
@@ -31,7 +32,29 @@ typedef struct basis {
     double *u, *tau, *co; // scratch, K each
     double ln_cond;       // of the factors since the last QR
     int count;            // of them
+    // Not NULL: nothing is computed, the operations on Q are listed for a device.
+    lyapunov_plan *plan;
+    int64_t token; // counted from the first
 } basis;
+
+static bool list(basis *b, lyapunov_kind kind, int64_t at, double factor, double mean, err *e) {
+    lyapunov_plan *p = b->plan;
+    if (p->n == p->room) {
+        int64_t room = p->room ? 2 * p->room : 1024;
+        lyapunov_op *op = realloc(p->op, (size_t)room * sizeof *op);
+        if (!op)
+            return err_set(e, ERR_NOMEM, "a plan of exponents");
+        p->op = op;
+        p->room = room;
+    }
+    p->op[p->n++] = (lyapunov_op){kind, at, factor, mean};
+    return true;
+}
+
+// A factor that takes a direction away needs Q itself.
+static bool unlisted(const basis *b, err *e) {
+    return !b->plan || err_set(e, ERR_UNSUPPORTED, "a singular factor");
+}
 
 static bool fail(lapack_int info, err *e) {
     if (info == LAPACK_WORK_MEMORY_ERROR)
@@ -53,6 +76,11 @@ static void drop_column(basis *b, int at) {
 static bool reorthogonalise(basis *b, err *e) {
     if (b->count == 0 || b->m == 0)
         return true;
+    if (b->plan) {
+        b->ln_cond = 0;
+        b->count = 0;
+        return list(b, LYAPUNOV_QR, 0, 0, 0, e);
+    }
     lapack_int info = LAPACKE_dgelqf(LAPACK_COL_MAJOR, b->m, b->K, b->Q, b->m, b->tau);
     if (info != 0)
         return fail(info, e);
@@ -103,8 +131,16 @@ static int annihilated(basis *b, const double *null) {
     return at;
 }
 
+// Q += factor k (k^T Q)
+static bool add_key(basis *b, const double *k, double factor, int64_t at, err *e) {
+    if (b->plan)
+        return list(b, LYAPUNOV_KEY, at, factor, 0, e);
+    spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, factor, b->u);
+    return true;
+}
+
 // Q <- (I - beta k k^T / |k|^2) Q, cut into pieces by powers of the eigenvalue along k.
-static bool apply_key(basis *b, const double *k, double beta, err *e) {
+static bool apply_key(basis *b, const double *k, double beta, int64_t at, err *e) {
     long double along = spectrum_along_key(k, beta, b->K);
     if (along == 1 || b->m == 0)
         return true;
@@ -112,7 +148,7 @@ static bool apply_key(basis *b, const double *k, double beta, err *e) {
     for (int c = 0; c < b->K; c++)
         kk += k[c] * k[c];
     if (along == 0) {
-        if (!reorthogonalise(b, e))
+        if (!unlisted(b, e) || !reorthogonalise(b, e))
             return false;
         for (int c = 0; c < b->K; c++)
             b->co[c] = k[c] / sqrt(kk);
@@ -127,17 +163,13 @@ static bool apply_key(basis *b, const double *k, double beta, err *e) {
     int pieces = (int)ceil(fmin(ln_cond / COND_LIMIT, PIECES_LIMIT));
     pieces = pieces < 1 ? 1 : pieces;
     if (pieces == 1) { // the caller's beta as it is
-        if (!make_room(b, ln_cond, e))
-            return false;
-        spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, -beta, b->u);
-        return true;
+        return make_room(b, ln_cond, e) && add_key(b, k, -beta, at, e);
     }
     long double part = powl(fabsl(along), 1.0L / pieces);
     for (int i = 0; i < pieces; i++) {
         long double value = i == 0 && along < 0 ? -part : part;
-        if (!make_room(b, ln_cond / pieces, e))
+        if (!make_room(b, ln_cond / pieces, e) || !add_key(b, k, (double)((value - 1) / kk), at, e))
             return false;
-        spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, (double)((value - 1) / kk), b->u);
     }
     return true;
 }
@@ -164,7 +196,7 @@ static bool apply_channels(basis *b, const double *g, long double *common, err *
     for (int c = 0; c < b->K && b->m > 0; c++) {
         if (g[c] != -INFINITY)
             continue;
-        if (!reorthogonalise(b, e))
+        if (!unlisted(b, e) || !reorthogonalise(b, e))
             return false;
         memset(b->co, 0, (size_t)b->K * sizeof *b->co);
         b->co[c] = 1;
@@ -185,6 +217,11 @@ static bool apply_channels(basis *b, const double *g, long double *common, err *
     for (int i = 0; i < pieces; i++) {
         if (!make_room(b, (hi - lo) / pieces, e))
             return false;
+        if (b->plan) {
+            if (!list(b, LYAPUNOV_ROWS, b->token, 1.0 / pieces, mean, e))
+                return false;
+            continue;
+        }
         for (int c = 0; c < b->K; c++)
             b->co[c] = g[c] == -INFINITY ? 0 : exp((g[c] - mean) / pieces);
         scale_rows(b, b->co);
@@ -254,8 +291,12 @@ static bool apply_dplr(basis *b, const transitions *x, size_t t, err *e) {
     bool singular = spectrum_token_ledger(x, (int64_t)t) == -INFINITY;
     double ln_cond = ln_cond_dplr(va, vb, b->co, x->K);
     singular = singular || ln_cond == 1e300;
+    if (singular && !unlisted(b, e))
+        return false;
     if (singular ? !reorthogonalise(b, e) : !make_room(b, ln_cond, e))
         return false;
+    if (b->plan)
+        return list(b, LYAPUNOV_PAIR, b->token, 0, 0, e);
     memset(b->u, 0, m * sizeof *b->u);
     for (size_t c = 0; c < K; c++)
         for (size_t j = 0; j < m; j++)
@@ -273,21 +314,24 @@ static bool apply_token(basis *b, const transitions *x, size_t t, long double *c
     if (x->kind == TRANSITION_DPLR)
         return apply_dplr(b, x, t, e);
     if (x->decay == TDECAY_HEAD) {
-        if (x->g[t] == -INFINITY)
+        if (x->g[t] == -INFINITY) {
+            if (!unlisted(b, e))
+                return false;
             b->m = 0;
-        else
+        } else
             *common += x->g[t];
     } else if (x->decay == TDECAY_CHANNEL && !apply_channels(b, x->g + t * K, common, e)) {
         return false;
     }
     if (x->kind == TRANSITION_KEYS)
         for (size_t j = 0; j < n_h; j++)
-            if (!apply_key(b, x->k + (t * n_h + j) * K, x->beta[t * n_h + j], e))
+            if (!apply_key(b, x->k + (t * n_h + j) * K, x->beta[t * n_h + j],
+                           b->token * x->n_h + (int64_t)j, e))
                 return false;
     return true;
 }
 
-static int descending(const void *a, const void *b) {
+int spectrum_descending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
 }
@@ -321,11 +365,32 @@ bool spectrum_lyapunov(const transitions *x, int64_t first, int64_t n, double *e
                     (long long)first, (long long)(first + n - 1));
             goto done;
         }
-    qsort(exponents, K, sizeof *exponents, descending);
+    qsort(exponents, K, sizeof *exponents, spectrum_descending);
     ok = true;
 done:
     free(b.u);
     free(b.growth);
     free(b.Q);
+    return ok;
+}
+
+bool lyapunov_plan_make(const lyapunov_job *job, lyapunov_plan *plan) {
+    const transitions *x = job->x;
+    err e = {0};
+    *plan = (lyapunov_plan){0};
+    if (x->kind == TRANSITION_DIAGONAL || !spectrum_check(x, job->first, job->n, &e))
+        return false;
+    long double common = 0;
+    basis b = {.K = x->K, .m = x->K, .plan = plan};
+    bool ok = (b.co = mem_alloc((size_t)x->K, sizeof *b.co, "a plan of exponents", &e)) != NULL;
+    for (; ok && b.token < job->n; b.token++)
+        ok = apply_token(&b, x, (size_t)(job->first + b.token), &common, &e);
+    b.count = 1; // the last QR, whatever came before
+    ok = ok && reorthogonalise(&b, &e);
+    free(b.co);
+    plan->common[0] = (double)common;
+    plan->common[1] = (double)(common - plan->common[0]);
+    if (!ok)
+        lyapunov_plan_free(plan);
     return ok;
 }

@@ -82,27 +82,13 @@ static int blocks_at_a_time(int n) {
                     : reduce_shape<32>::BLOCKS;
 }
 
-// What the device has left: free memory, and what the pool holds without a use for it.
-static bool space_left(spectra *x, size_t *space) {
-    size_t total = 0;
-    uint64_t held = 0, used = 0;
-    cudaMemPool_t pool;
-    if (!cuda_ok(x->be, cudaMemGetInfo(space, &total), "spectra"))
-        return false;
-    if (cudaDeviceGetDefaultMemPool(&pool, of(x->be)->device) == cudaSuccess &&
-        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &held) == cudaSuccess &&
-        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess)
-        *space += held > used ? (size_t)(held - used) : 0;
-    return true;
-}
-
 // How many positions a round takes, and a chunk: at least 8 chunks for each block that the device
 // runs at a time, as far as there are so many positions. Rounds are large enough to fill the device
 // and small enough that the first and the last, which nothing runs beside, do not count.
 static bool plan(spectra *x, int64_t n) {
     size_t space = 0;
     int sms = 0, heads = x->n_heads;
-    if (!space_left(x, &space) ||
+    if (!device_space(x->be, &space) ||
         !cuda_ok(x->be,
                  cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, of(x->be)->device),
                  "spectra"))
