@@ -30,7 +30,7 @@ enum {
     SLOTS = 3,     // rounds at a time
     LONGEST_CHUNK = 32
 };
-static const size_t MOST_BYTES = (size_t)1 << 30;
+static const size_t MOST_BYTES = (size_t)3 << 29;
 
 enum { MARCH, REDUCE, EIGENVALUES, SORT, STAGES };
 static const char *const stage_names[STAGES] = {"march", "reduce", "eigenvalues", "sort"};
@@ -38,7 +38,7 @@ static const char *const stage_names[STAGES] = {"march", "reduce", "eigenvalues"
 // One set of buffers.
 struct round_slot {
     float *starts;
-    double *d, *e2, *sv, *fro;
+    double *d, *e2, *sv, *fro, *rest;
     double *host; // page-locked: sv, then fro
     int *exponent;
     cudaStream_t reduce, finish;
@@ -68,7 +68,9 @@ static size_t slot_bytes(const spectra *x, int64_t positions, int per_chunk) {
     size_t chunks = (size_t)((positions + per_chunk - 1) / per_chunk);
     size_t size = (size_t)x->s->s.K * x->s->s.V * sizeof(float), n = (size_t)x->n;
     return (size_t)x->n_heads *
-           (chunks * size + (size_t)positions * (3 * n * sizeof(double) + sizeof(double) + 4));
+           (chunks * size +
+            (size_t)positions *
+                ((3 * n + 1 + (n > 64 ? REST_NUMBERS : 0)) * sizeof(double) + sizeof(int)));
 }
 
 template <class P> static bool device_array(spectra *x, P **p, size_t count, size_t size) {
@@ -82,7 +84,7 @@ static int blocks_at_a_time(int n) {
                     : reduce_shape<32>::BLOCKS;
 }
 
-// How many positions a round takes, and a chunk: at least 8 chunks for each block that the device
+// How many positions a round takes, and a chunk: at least 4 chunks for each block that the device
 // runs at a time, as far as there are so many positions. Rounds are large enough to fill the device
 // and small enough that the first and the last, which nothing runs beside, do not count.
 static bool plan(spectra *x, int64_t n) {
@@ -95,10 +97,10 @@ static bool plan(spectra *x, int64_t n) {
         return false;
     size_t most = space / 4 < MOST_BYTES ? space / 4 : MOST_BYTES;
     int64_t blocks = (int64_t)sms * blocks_at_a_time(x->n);
-    x->round = (x->n > 64 ? 16384 : 32768) / heads;
+    x->round = 16384 / heads;
     x->round = x->round < 1 ? 1 : x->round < n ? x->round : n;
     for (;;) {
-        int64_t chunk = x->round * heads / (8 * blocks);
+        int64_t chunk = x->round * heads / (4 * blocks);
         x->per_chunk = (int)(chunk < 1 ? 1 : chunk > LONGEST_CHUNK ? LONGEST_CHUNK : chunk);
         while (x->per_chunk < LONGEST_CHUNK && SLOTS * slot_bytes(x, x->round, x->per_chunk) > most)
             x->per_chunk *= 2;
@@ -134,14 +136,15 @@ static bool slot_new(spectra *x, round_slot *r, double *host, int low, int high)
            device_array(x, &r->e2, values, sizeof(double)) &&
            device_array(x, &r->sv, values, sizeof(double)) &&
            device_array(x, &r->fro, matrices, sizeof(double)) &&
-           device_array(x, &r->exponent, matrices, sizeof(int)) && stream_new(x, &r->reduce, low) &&
-           stream_new(x, &r->finish, high) && event_new(x, &r->marched) &&
-           event_new(x, &r->reduced) && event_new(x, &r->done);
+           device_array(x, &r->exponent, matrices, sizeof(int)) &&
+           (x->n <= 64 || device_array(x, &r->rest, matrices * REST_NUMBERS, sizeof(double))) &&
+           stream_new(x, &r->reduce, low) && stream_new(x, &r->finish, high) &&
+           event_new(x, &r->marched) && event_new(x, &r->reduced) && event_new(x, &r->done);
 }
 
 // The device must be idle.
 static void slot_free(spectra *x, round_slot *r) {
-    void *all[] = {r->starts, r->d, r->e2, r->sv, r->fro, r->exponent};
+    void *all[] = {r->starts, r->d, r->e2, r->sv, r->fro, r->rest, r->exponent};
     for (void *p : all)
         if (p)
             cudaFreeAsync(p, of(x->be)->stream);
@@ -208,7 +211,8 @@ static bool launch_round(spectra *x, const replay_view<T> &v, round_slot *r, int
                          int64_t count, int64_t *done, const int64_t *at) {
     int chunks = (int)((count + x->per_chunk - 1) / x->per_chunk);
     reduce_job job = {x->d_heads, x->wanted + first,  (int)count, x->per_chunk, chunks,
-                      r->starts,  count * x->n_heads, r->d,       r->e2,        r->exponent};
+                      r->starts,  count * x->n_heads, r->d,       r->e2,        r->exponent,
+                      r->rest};
     r->first = first;
     r->positions = count;
     mark(x, r, MARCH, false, x->march);
@@ -222,6 +226,11 @@ static bool launch_round(spectra *x, const replay_view<T> &v, round_slot *r, int
     bool ok = x->n <= 32   ? reduce<T, 32>(x, v, job, r->reduce)
               : x->n <= 64 ? reduce<T, 64>(x, v, job, r->reduce)
                            : reduce<T, 128>(x, v, job, r->reduce);
+    if (ok && x->n > 64) {
+        states_reduce_rest<<<(unsigned)job.matrices, 128, sizeof(tile_shared<4, 16>), r->reduce>>>(
+            job);
+        ok = cuda_ok(x->be, cudaGetLastError(), "state spectra");
+    }
     mark(x, r, REDUCE, true, r->reduce);
     if (!ok || !after(x, r->finish, r->reduced, r->reduce))
         return false;

@@ -79,7 +79,7 @@ __device__ static void gram(const float *S, int K, int V, int exponent, tile_pla
                     8 * (i < GRAM_ROWS ? GRAM_ROWS * a + i : GRAM_COLUMNS * b + i - GRAM_ROWS) -
                     pad;
                 live[i] = first_short + j >= 0;
-                block[i] = (live[i] ? first_short : 0) * step_short;
+                block[i] = (live[i] ? first_short : -j) * step_short; // none: the first column's
                 next[i] = from[block[i]];
             }
             double c[GRAM_BLOCKS][2];

@@ -26,10 +26,15 @@ struct reduce_job {
     int64_t matrices;    // of the launch: distance of d's rows
     double *d, *e2;      // [n][matrices]
     int *exponent;       // [matrices]
+    double *rest;        // n > 64: [matrices][REST_NUMBERS] for states_reduce_rest
 };
 
-// For n <= N. Matrices of 128 start in tiles of 8 x 8 and go on in tiles of 4 x 4; blocks on a
-// multiprocessor: as many as their registers allow.
+// Matrices of more than 64 rows start in tiles of 8 x 8. What is left at 64 rows leaves for memory, and
+// another kernel goes on in tiles of 4 x 4: its blocks need a third of the registers, so that more of
+// them hide each other's waits.
+enum { REST_NUMBERS = tile_rest<8, 16>::NUMBERS };
+
+// For n <= N; blocks on a multiprocessor: as many as their registers allow.
 template <int N> struct reduce_shape {
     static const int R = N > 64 ? 8 : 4, B = N / R;
     typedef tile_shape<R, B> tiles;
@@ -40,7 +45,6 @@ template <int N> struct reduce_shared {
     typedef reduce_shape<N> shape;
     union {
         tile_shared<shape::R, shape::B> tiles;
-        tile_shared<4, (N > 64 ? 64 : N) / 4> small;
         gram_shared<shape::tiles::WARPS> gram;
     };
     // Per micro-step, two sets: the next one is filled while slow threads still read.
@@ -139,23 +143,23 @@ template <int N> __device__ static unsigned largest_bits(unsigned top, reduce_sh
     return top;
 }
 
-// Tiles to tridiagonal form.
+// Tiles to tridiagonal form; of 128 rows only the first half, the rest goes to `rest`.
 template <int N>
 __device__ static void tridiagonal(tile_part<4> &m, tile_place at, int thread, int pad,
-                                   reduce_shared<N> *sh, double *d, double *e2, int64_t stride) {
+                                   reduce_shared<N> *sh, double *d, double *e2, int64_t stride,
+                                   double *rest) {
     const int B = N / 4;
     tile_begin<4, B>(&sh->tiles, at, thread, pad, m, d, stride);
     tile_reduce<4, B>(&sh->tiles, at, thread, pad, N - 1, m, d, e2, stride);
 }
 template <int N>
 __device__ static void tridiagonal(tile_part<8> &m, tile_place at, int thread, int pad,
-                                   reduce_shared<N> *sh, double *d, double *e2, int64_t stride) {
+                                   reduce_shared<N> *sh, double *d, double *e2, int64_t stride,
+                                   double *rest) {
     const int B = N / 8;
     tile_begin<8, B>(&sh->tiles, at, thread, pad, m, d, stride);
     tile_reduce<8, B>(&sh->tiles, at, thread, pad, N / 2, m, d, e2, stride);
-    tile_part<4> half;
-    tile_split<8, B>(&sh->tiles, &sh->small, at, thread, m, half);
-    tile_reduce<4, B>(&sh->small, at, thread, 0, N / 2 - 1, half, d, e2, stride);
+    tile_save<8, B>(&sh->tiles, thread, m, rest);
 }
 
 // The thread's place in the order of tiles and rows. Late in a reduction only the first warps have
@@ -216,8 +220,24 @@ __global__ void __launch_bounds__(reduce_shape<N>::THREADS, reduce_shape<N>::BLO
         }
         tile_part<shape::R> m;
         gram<N>(S, K, V, exponent, at, thread, &sh->gram, m);
-        tridiagonal<N>(m, at, thread, pad, sh, job.d + matrix, job.e2 + matrix, job.matrices);
+        tridiagonal<N>(m, at, thread, pad, sh, job.d + matrix, job.e2 + matrix, job.matrices,
+                       job.rest + matrix * REST_NUMBERS);
     }
+}
+
+// A block a matrix.
+__global__ void __launch_bounds__(128, 5) states_reduce_rest(reduce_job job) {
+    SHARED_MEMORY(raw);
+    tile_shared<4, 16> *sh = (tile_shared<4, 16> *)raw;
+    const int64_t matrix = blockIdx.x;
+    const int exponent = job.exponent[matrix];
+    if (exponent == STATE_ZERO || exponent == STATE_NOT_FINITE)
+        return;
+    const int thread = tile_thread<4>((unsigned *)sh->share);
+    const tile_place at = tile_of<16>(thread);
+    tile_part<4> m;
+    tile_load<4, 16>(job.rest + matrix * REST_NUMBERS, at, thread, sh, m);
+    tile_reduce<4, 16>(sh, at, thread, 0, 63, m, job.d + matrix, job.e2 + matrix, job.matrices);
 }
 
 #endif

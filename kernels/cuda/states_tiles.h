@@ -49,14 +49,9 @@ template <int R, int B> __device__ static inline int part_at(int slot, int row) 
 template <int R, int B> struct tile_shared {
     typedef tile_shape<R, B> shape;
     alignas(16) double u[R * B], w[R * B], x[R * B];
-    union {
-        struct {
-            double part[B * R * B]; // [slot][row]: what the tile with block `slot` adds to the row
-            double next[R * B];
-            double share[shape::THREADS];
-        };
-        double moved[R * R * (B / 2) * (B / 2 + 1) / 2]; // tile_split: [row][column][tile]
-    };
+    double part[B * R * B]; // [slot][row]: what the tile with block `slot` adds to the row
+    double next[R * B];
+    double share[shape::THREADS];
     double delta, head, tau; // head = u_h
 };
 
@@ -378,7 +373,7 @@ __device__ static void tile_steps(tile_shared<R, B> *sh, tile_place at, int thre
     }
 }
 
-// Columns first .. end - 1 after tile_begin or tile_split; end >= R.
+// Columns first .. end - 1 after tile_begin or tile_load; end >= R.
 template <int R, int B>
 __device__ static void tile_reduce(tile_shared<R, B> *sh, tile_place at, int thread, int first,
                                    int end, tile_part<R> &m, double *d, double *e2,
@@ -389,53 +384,63 @@ __device__ static void tile_reduce(tile_shared<R, B> *sh, tile_place at, int thr
     tile_steps<R, B, false>(sh, at, thread, first < R - 1 ? R - 1 : first, end, m, d, e2, stride);
 }
 
-// The last N / 2 rows to tiles of half the edge, with all threads at work again. The pair that is
-// still owed goes along.
+// What is left after the first N / 2 columns, in memory: tiles, [row][column][tile], then the pair that is
+// still owed and x, a row each. It goes on in tiles of half the edge, with all threads at work again.
+template <int R, int B> struct tile_rest {
+    static const int TILES = (B / 2) * (B / 2 + 1) / 2, ROWS = R * B / 2;
+    static const int NUMBERS = R * R * TILES + 3 * ROWS;
+};
+
 template <int R, int B>
-__device__ static void tile_split(tile_shared<R, B> *from, tile_shared<R / 2, B> *to, tile_place at,
-                                  int thread, const tile_part<R> &m, tile_part<R / 2> &half) {
-    typedef tile_shape<R, B> wide;
-    typedef tile_shape<R / 2, B> narrow;
-    const int H = R / 2, LIVE = (B / 2) * (B / 2 + 1) / 2, row = narrow::N - 1 - thread;
-    static_assert(wide::THREADS == narrow::THREADS, "the same threads go on");
-    double *buffer = from->moved, u = 0, w = 0, x = 0;
-    if (thread < LIVE)
+__device__ static void tile_save(const tile_shared<R, B> *sh, int thread, const tile_part<R> &m,
+                                 double *to) {
+    typedef tile_rest<R, B> rest;
+    if (thread < rest::TILES)
 #pragma unroll
         for (int r = 0; r < R; r++)
 #pragma unroll
             for (int c = 0; c < R; c++)
-                buffer[(r * R + c) * LIVE + thread] = m.a[r][c];
-    if (row >= 0) {
-        int i = vector_at<R>(narrow::N + row);
-        u = from->u[i];
-        w = from->w[i];
-        x = from->x[i];
+                to[(r * R + c) * rest::TILES + thread] = m.a[r][c];
+    to += R * R * rest::TILES;
+    if (thread < rest::ROWS) {
+        const int i = vector_at<R>(rest::ROWS + thread);
+        to[thread] = sh->u[i];
+        to[rest::ROWS + thread] = sh->w[i];
+        to[2 * rest::ROWS + thread] = sh->x[i];
     }
-    __syncthreads();
-    // Tile (I, J) of the B/2 x B/2 live ones lies at group (group + 1) / 2 + I - J.
+}
+
+// Tiles of R from what tile_save<2 R, B> has left. One barrier at the end.
+template <int R, int B>
+__device__ static void tile_load(const double *from, tile_place at, int thread,
+                                 tile_shared<R, B> *sh, tile_part<R> &m) {
+    typedef tile_rest<2 * R, B> rest;
+    typedef tile_shape<R, B> shape;
+    const int row = shape::N - 1 - thread;
+    // Tile (I, J) of the B/2 x B/2 ones lies at group (group + 1) / 2 + I - J.
     if (at.column >= 0) {
-        int I = at.row / 2, J = at.column / 2, group = B / 2 - 1 - J;
-        const double *b = buffer + group * (group + 1) / 2 + I - J;
-        int r0 = at.row % 2 * H, c0 = at.column % 2 * H;
+        const int I = at.row / 2, J = at.column / 2, group = B / 2 - 1 - J;
+        const double *tile = from + group * (group + 1) / 2 + I - J;
+        const int r0 = at.row % 2 * R, c0 = at.column % 2 * R;
 #pragma unroll
-        for (int r = 0; r < H; r++)
+        for (int r = 0; r < R; r++)
 #pragma unroll
-            for (int c = 0; c < H; c++)
-                half.a[r][c] = b[((r0 + r) * R + c0 + c) * LIVE];
+            for (int c = 0; c < R; c++)
+                m.a[r][c] = tile[((r0 + r) * 2 * R + c0 + c) * rest::TILES];
     }
     if (row >= 0) {
-        const double *b = buffer + (B / 2 - 1) * (B / 2) / 2 + row / R;
+        const double *tile = from + (B / 2 - 1) * (B / 2) / 2 + row / (2 * R);
 #pragma unroll
-        for (int c = 0; c < H; c++)
-            half.strip[c] = b[(row % R * R + c) * LIVE];
-        int i = vector_at<H>(row);
-        to->u[i] = u;
-        to->w[i] = w;
-        to->x[i] = x;
+        for (int c = 0; c < R; c++)
+            m.strip[c] = tile[(row % (2 * R) * 2 * R + c) * rest::TILES];
+        from += 4 * R * R * rest::TILES + row;
+        const int i = vector_at<R>(row);
+        sh->u[i] = from[0];
+        sh->w[i] = from[rest::ROWS];
+        sh->x[i] = from[2 * rest::ROWS];
     }
-    __syncthreads();
-    for (int i = thread; i < (B - 1) * H; i += narrow::THREADS)
-        to->part[part_at<H, B>(1 + i / H, i % H)] = 0;
+    for (int i = thread; i < (B - 1) * R; i += shape::THREADS)
+        sh->part[part_at<R, B>(1 + i / R, i % R)] = 0;
     __syncthreads();
 }
 
