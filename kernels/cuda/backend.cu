@@ -58,6 +58,14 @@ bool device_space(backend *be, size_t *bytes) {
     return true;
 }
 
+size_t shared_memory(backend *be) {
+    int bytes = 0;
+    cuda_ok(be,
+            cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, of(be)->device),
+            "shared memory");
+    return (size_t)bytes;
+}
+
 static mat allocate(backend *be, int64_t rows, int64_t cols, int esize) {
     size_t n = 0;
     void *p = NULL;

@@ -1,15 +1,17 @@
-// Singular values of the states inside a block (kernels/states.h), on the device for K, V <= 128:
+// Singular values of the states inside a block (kernels/states.h), on the device for K, V <= 128
+// (where a block may have the shared memory: 102 KB for 128 x 128):
 //
 //   states_march        the step recurrence once along the block, leaving the state at the first
 //                       wanted position of every chunk
 //   states_reduce       a block of threads a chunk: replay, float64 Gram, tridiagonal form
+//   states_reduce_rest  the last 64 rows of larger matrices, a block a matrix
 //   states_eigenvalues  root-free QL, a thread a matrix
 //   states_sort         roots, falling order, scale
 //
 // Wanted positions are taken in rounds whose memory is bounded. The four stages of different rounds
 // run side by side: the march and the eigenvalues are long chains on few threads, the reduction
 // fills the device, so these two have streams of higher priority. Results of one round are copied
-// out while others run. Larger sizes go to states_host.cu.
+// out while others run. The rest goes to states_host.cu.
 // Values are right to about 1e-8 sigma_1, and those near SVALS_CUT sigma_1 are left as they are (the
 // CPU takes them again by dgesdd).
 #include "kernels/cuda/ops.h"
@@ -373,7 +375,11 @@ static bool run(spectra *x, const int64_t *at, int64_t n, double *sv, double *fr
 bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                       const int64_t *at, int64_t n, double *sv, double *fro, err *e) {
     const head_shape *p = &s->s;
-    if (p->K > LARGEST || p->V > LARGEST)
+    const int least = p->K < p->V ? p->K : p->V;
+    size_t bytes = least <= 32   ? reduce_bytes<32>(p->K, p->V)
+                   : least <= 64 ? reduce_bytes<64>(p->K, p->V)
+                                 : reduce_bytes<128>(p->K, p->V);
+    if (p->K > LARGEST || p->V > LARGEST || bytes > shared_memory(be))
         return states_svals_on_host(be, s, state, heads, n_heads, at, n, sv, fro, e);
     if (n == 0 || n_heads == 0)
         return true;
@@ -382,7 +388,7 @@ bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, 
     x.s = s;
     x.heads = heads;
     x.n_heads = n_heads;
-    x.n = p->K < p->V ? p->K : p->V;
+    x.n = least;
     const char *trace = getenv("DELTOP_CUDA_TRACE");
     x.trace = trace && *trace == '1';
     bool ok = prepare(&x, state, at, n) && run(&x, at, n, sv, fro);

@@ -110,14 +110,6 @@ template <class F> static bool allow_shared(backend *be, F kernel, size_t bytes)
         "shared memory of the spectra");
 }
 
-static int most_shared(backend *be) {
-    int bytes = 0;
-    cuda_ok(be,
-            cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, of(be)->device),
-            "spectra");
-    return bytes;
-}
-
 // Windows ------------------------------------------------------------------------------------------
 
 static bool launch_products(backend *be, const window_shape &s, const window_task *tasks,
@@ -135,7 +127,7 @@ static bool launch_products(backend *be, const window_shape &s, const window_tas
 
 static bool launch_solve(backend *be, const window_task *tasks, size_t n, int rows, bool columns,
                          int stride, double *re, double *im, window_result *results) {
-    bool in_shared = solve_bytes(rows, true) <= (size_t)most_shared(be);
+    bool in_shared = solve_bytes(rows, true) <= shared_memory(be);
     size_t bytes = solve_bytes(rows, in_shared);
     if (!allow_shared(be, window_solve, bytes))
         return false;
@@ -331,7 +323,7 @@ bool cuda_lyapunov_spectra(backend *be, lyapunov_job *jobs, int64_t n, err *e) {
     for (int64_t i = 0; i < n; i++) {
         const transitions *x = jobs[i].x;
         lyapunov_plan plan;
-        if (x->K > MOST_LYAPUNOV_K || lyapunov_bytes(x->K) > (size_t)most_shared(be) ||
+        if (x->K > MOST_LYAPUNOV_K || lyapunov_bytes(x->K) > shared_memory(be) ||
             (!which.empty() && !alike(jobs[which[0]].x, x)) || !lyapunov_plan_make(&jobs[i], &plan))
             continue;
         which.push_back(i);
