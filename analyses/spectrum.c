@@ -67,6 +67,7 @@ typedef struct job {
     int window; // JOB_WINDOW
     int64_t sample, last;
     int64_t first, n; // JOB_LYAPUNOV: tokens on the tape
+    bool done;
 } job;
 
 static transitions last_tokens(transitions x, int64_t n) {
@@ -116,6 +117,8 @@ static bool run_window(pass *p, spectrum_layer *l, const job *j, const transitio
 
 static bool run_job(pass *p, spectrum_layer *l, const job *j, const tape *tape, int64_t t0,
                     int64_t T, backend *be, err *e) {
+    if (j->done)
+        return true;
     spectrum_head *h = &l->head[j->head];
     transitions x = tape_view(tape, j->head);
     switch (j->kind) {
@@ -159,6 +162,56 @@ static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64
     return n;
 }
 
+// Windows and exponents that the device does many at a time; it leaves some undone.
+static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const tape *tape,
+                      backend *be, err *e) {
+    const spectrum_result *r = p->r;
+    size_t N = (size_t)n, H = (size_t)l->n_heads;
+    int64_t n_w = 0, n_l = 0, done_w = 0, done_l = 0;
+    transitions *x = mem_alloc(H, sizeof *x, "heads", e);
+    window_job *w = mem_alloc(N, sizeof *w, "a list of windows", e);
+    lyapunov_job *y = mem_alloc(N, sizeof *y, "a list of exponents", e);
+    window_facts *facts = mem_alloc(N, sizeof *facts, "facts of windows", e);
+    bool ok = x && w && y && facts;
+    for (size_t h = 0; ok && h < H; h++)
+        x[h] = tape_view(tape, (int)h);
+    for (int64_t i = 0; ok && i < n; i++) {
+        const job *j = &jobs[i];
+        spectrum_head *h = &l->head[j->head];
+        int64_t at = j->window * r->samples + j->sample;
+        // Condition numbers are the host's.
+        if (j->kind == JOB_WINDOW && be->op->window_spectra && !h->cond) {
+            w[n_w] = (window_job){.x = &x[j->head],
+                                  .last = j->last,
+                                  .W = r->windows[j->window],
+                                  .eig = h->eig + at * l->shape.K,
+                                  .facts = &facts[n_w]};
+            n_w++;
+        } else if (j->kind == JOB_LYAPUNOV && be->op->lyapunov_spectra) {
+            y[n_l++] = (lyapunov_job){
+                .x = &x[j->head], .first = j->first, .n = j->n, .exponents = h->lyapunov};
+        }
+    }
+    ok = ok && (n_w == 0 || be->op->window_spectra(be, w, n_w, e)) &&
+         (n_l == 0 || be->op->lyapunov_spectra(be, y, n_l, e));
+    for (int64_t i = 0; ok && i < n; i++) {
+        job *j = &jobs[i];
+        spectrum_head *h = &l->head[j->head];
+        if (j->kind == JOB_WINDOW && done_w < n_w) {
+            if ((j->done = w[done_w].done))
+                h->facts[j->window * r->samples + j->sample] = facts[done_w];
+            done_w++;
+        } else if (j->kind == JOB_LYAPUNOV && done_l < n_l) {
+            j->done = y[done_l++].done;
+        }
+    }
+    free(x);
+    free(w);
+    free(y);
+    free(facts);
+    return ok;
+}
+
 // The last block begins: every tape has the same past, so all its pieces can be counted.
 static void begin_pieces(pass *p, int64_t start, int64_t t0, int64_t T) {
     for (int i = 0; i < p->r->n_layers; i++)
@@ -199,7 +252,7 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
     plan(p, l, start, t0, s->T, jobs);
     if (p->place[layer] == 0 && p->row == p->r->rows - 1 && t0 + s->T == p->r->T)
         begin_pieces(p, start, t0, s->T);
-    bool ok = true;
+    bool ok = run_ahead(p, l, jobs, n, tape, be, e);
     int64_t done = 0;
 #pragma omp parallel for schedule(dynamic) if (be->threads > 1)
     for (int64_t i = 0; i < n; i++) {

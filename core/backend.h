@@ -60,6 +60,22 @@ typedef struct conv_part {
 // float32 runs count them as zero, and backends may be wrong about them.
 #define SVALS_CUT 1e-7
 
+// One of many windows, of many stretches of exponents (kernels/spectrum.h: window_spectrum without
+// condition numbers, lyapunov). done: the results are there.
+typedef struct window_job {
+    const transitions *x;
+    int64_t last, W;
+    complex_f64 *eig;
+    window_facts *facts;
+    bool done;
+} window_job;
+typedef struct lyapunov_job {
+    const transitions *x;
+    int64_t first, n;
+    double *exponents;
+    bool done;
+} lyapunov_job;
+
 typedef struct backend_ops {
     // Memory. alloc: zeroed rows x cols of the precision's element; MAT_NONE on failure. read and
     // write move one mat to and from doubles on the host, row by row, without gaps there.
@@ -138,6 +154,10 @@ typedef struct backend_ops {
                             complex_f64 *eig, double *cond, window_facts *facts, err *e);
     bool (*lyapunov)(backend *be, const transitions *x, int64_t first, int64_t n, double *exponents,
                      err *e);
+    // Many at a time; NULL where one at a time is as good. Jobs that are special in any way are left
+    // undone: the two functions above do them, and name a fault. From one thread.
+    bool (*window_spectra)(backend *be, window_job *jobs, int64_t n, err *e);
+    bool (*lyapunov_spectra)(backend *be, lyapunov_job *jobs, int64_t n, err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
     bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
     void (*close)(backend *be);

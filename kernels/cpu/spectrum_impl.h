@@ -50,4 +50,19 @@ bool spectrum_solve(double *M, int n, double complex *eig, double *cond, double 
 // Modulus descending, then angle ascending in (-pi, pi]; cond (NULL allowed) goes along.
 bool spectrum_sort(double complex *eig, double *cond, int n, err *e);
 
+// A delta rule without channel decay whose window has fewer factors than dimensions.
+bool spectrum_window_short(const transitions *x, int64_t W);
+
+// What the K - r directions that a short window cannot touch add: eigenvalues `frozen` behind the r
+// that eig has (cond NULL allowed), and their part of |P|_2 and |P|_F^2.
+void spectrum_frozen(int K, int r, double frozen, double complex *eig, double *cond, double *norm2,
+                     double *all);
+
+// Puts the scale back, sorts, and fills what follows from the K eigenvalues; f->norm2 and f->asymmetry
+// are given.
+bool spectrum_finish(const transitions *x, int64_t last, int64_t W, matrix_scale s,
+                     double complex *eig, double *cond, window_facts *f, err *e);
+
+int spectrum_descending(const void *a, const void *b); // of doubles, for qsort
+
 #endif

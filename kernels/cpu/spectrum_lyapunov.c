@@ -10,101 +10,26 @@
 // (G05: the same key twice is one factor with 1 - b = (1-b1)(1-b2)).
 // A singular factor annihilates one direction of the flag. Its column leaves Q, with exponent -inf;
 // the columns behind it must not lean on the rounding noise that is left of it.
-#include "kernels/cpu/spectrum_impl.h"
+#include "kernels/cpu/spectrum_basis.h"
 
 #include "core/mem.h"
 
-#include <float.h>
-#include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COND_LIMIT   9.0
-#define COUNT_LIMIT  64
 #define PIECES_LIMIT 4096
 
-typedef struct basis {
-    double *Q; // [K, m] row-major: LAPACK, which reads by columns, sees Q^T and factors it as L Q^T
-    int K, m;
-    long double *growth;  // [m]
-    double *u, *tau, *co; // scratch, K each
-    double ln_cond;       // of the factors since the last QR
-    int count;            // of them
-} basis;
-
-static bool fail(lapack_int info, err *e) {
-    if (info == LAPACK_WORK_MEMORY_ERROR)
-        return err_set(e, ERR_NOMEM, "re-orthogonalisation");
-    return err_set(e, ERR_NUMERIC, "re-orthogonalisation: info=%d", (int)info);
-}
-
-static void drop_column(basis *b, int at) {
-    for (int c = 0; c < b->K; c++) {
-        const double *from = b->Q + (size_t)c * (size_t)b->m;
-        double *to = b->Q + (size_t)c * (size_t)(b->m - 1); // never ahead of what is still to read
-        memmove(to, from, (size_t)at * sizeof *to);
-        memmove(to + at, from + at + 1, (size_t)(b->m - 1 - at) * sizeof *to);
-    }
-    memmove(b->growth + at, b->growth + at + 1, (size_t)(b->m - 1 - at) * sizeof *b->growth);
-    b->m--;
-}
-
-static bool reorthogonalise(basis *b, err *e) {
-    if (b->count == 0 || b->m == 0)
-        return true;
-    lapack_int info = LAPACKE_dgelqf(LAPACK_COL_MAJOR, b->m, b->K, b->Q, b->m, b->tau);
-    if (info != 0)
-        return fail(info, e);
-    for (int i = 0; i < b->m; i++)
-        b->growth[i] += logl(fabsl(b->Q[(size_t)i * (size_t)b->m + (size_t)i]));
-    info = LAPACKE_dorglq(LAPACK_COL_MAJOR, b->m, b->K, b->m, b->Q, b->m, b->tau);
-    if (info != 0)
-        return fail(info, e);
-    b->ln_cond = 0;
-    b->count = 0;
+// Q += factor k (k^T Q)
+static bool add_key(basis *b, const double *k, double factor, int64_t at, err *e) {
+    if (b->plan)
+        return basis_list(b, LYAPUNOV_KEY, at, factor, 0, e);
+    spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, factor, b->u);
     return true;
-}
-
-// Room for a factor of this condition number: QR first if the block would pass the limit.
-static bool make_room(basis *b, double ln_cond, err *e) {
-    if ((b->ln_cond + ln_cond > COND_LIMIT || b->count >= COUNT_LIMIT) && !reorthogonalise(b, e))
-        return false;
-    b->ln_cond += ln_cond;
-    b->count++;
-    return true;
-}
-
-// The first column whose span with those before it holds `null` (unit): it is the one that a factor
-// with that null direction annihilates. -1 when the direction is outside Q. Q orthonormal.
-static int annihilated(basis *b, const double *null) {
-    size_t m = (size_t)b->m;
-    memset(b->u, 0, m * sizeof *b->u);
-    for (int c = 0; c < b->K; c++)
-        for (size_t j = 0; j < m; j++)
-            b->u[j] += null[c] * b->Q[(size_t)c * m + j];
-    double tail = 0;
-    for (int c = 0; c < b->K; c++) {
-        double rest = null[c];
-        for (size_t j = 0; j < m; j++)
-            rest -= b->u[j] * b->Q[(size_t)c * m + j];
-        tail += rest * rest;
-    }
-    // Rounding leaves 1e-16 sqrt(K) of a direction that lies in Q.
-    double noise = 1e-13;
-    if (sqrt(tail) > noise)
-        return -1;
-    int at = b->m - 1;
-    for (; at > 0; at--) {
-        tail += b->u[at] * b->u[at];
-        if (sqrt(tail) > noise)
-            break;
-    }
-    return at;
 }
 
 // Q <- (I - beta k k^T / |k|^2) Q, cut into pieces by powers of the eigenvalue along k.
-static bool apply_key(basis *b, const double *k, double beta, err *e) {
+static bool apply_key(basis *b, const double *k, double beta, int64_t at, err *e) {
     long double along = spectrum_along_key(k, beta, b->K);
     if (along == 1 || b->m == 0)
         return true;
@@ -112,32 +37,29 @@ static bool apply_key(basis *b, const double *k, double beta, err *e) {
     for (int c = 0; c < b->K; c++)
         kk += k[c] * k[c];
     if (along == 0) {
-        if (!reorthogonalise(b, e))
+        if (!basis_listable(b, e) || !basis_orthogonalise(b, e))
             return false;
         for (int c = 0; c < b->K; c++)
             b->co[c] = k[c] / sqrt(kk);
-        int at = annihilated(b, b->co);
+        int at = basis_annihilated(b, b->co);
         spectrum_rank1(b->Q, b->K, b->m, b->m, b->co, b->co, -1, b->u);
         b->count = 1;
         if (at >= 0)
-            drop_column(b, at);
-        return reorthogonalise(b, e);
+            basis_drop_column(b, at);
+        return basis_orthogonalise(b, e);
     }
     double ln_cond = (double)fabsl(logl(fabsl(along)));
     int pieces = (int)ceil(fmin(ln_cond / COND_LIMIT, PIECES_LIMIT));
     pieces = pieces < 1 ? 1 : pieces;
     if (pieces == 1) { // the caller's beta as it is
-        if (!make_room(b, ln_cond, e))
-            return false;
-        spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, -beta, b->u);
-        return true;
+        return basis_make_room(b, ln_cond, e) && add_key(b, k, -beta, at, e);
     }
     long double part = powl(fabsl(along), 1.0L / pieces);
     for (int i = 0; i < pieces; i++) {
         long double value = i == 0 && along < 0 ? -part : part;
-        if (!make_room(b, ln_cond / pieces, e))
+        if (!basis_make_room(b, ln_cond / pieces, e) ||
+            !add_key(b, k, (double)((value - 1) / kk), at, e))
             return false;
-        spectrum_rank1(b->Q, b->K, b->m, b->m, k, k, (double)((value - 1) / kk), b->u);
     }
     return true;
 }
@@ -164,16 +86,16 @@ static bool apply_channels(basis *b, const double *g, long double *common, err *
     for (int c = 0; c < b->K && b->m > 0; c++) {
         if (g[c] != -INFINITY)
             continue;
-        if (!reorthogonalise(b, e))
+        if (!basis_listable(b, e) || !basis_orthogonalise(b, e))
             return false;
         memset(b->co, 0, (size_t)b->K * sizeof *b->co);
         b->co[c] = 1;
-        int at = annihilated(b, b->co);
+        int at = basis_annihilated(b, b->co);
         memset(b->Q + (size_t)c * (size_t)b->m, 0, (size_t)b->m * sizeof *b->Q);
         b->count = 1;
         if (at >= 0)
-            drop_column(b, at);
-        if (!reorthogonalise(b, e))
+            basis_drop_column(b, at);
+        if (!basis_orthogonalise(b, e))
             return false;
     }
     if (finite == 0 || b->m == 0)
@@ -183,8 +105,13 @@ static bool apply_channels(basis *b, const double *g, long double *common, err *
     int pieces = (int)ceil(fmin((hi - lo) / COND_LIMIT, PIECES_LIMIT));
     pieces = pieces < 1 ? 1 : pieces;
     for (int i = 0; i < pieces; i++) {
-        if (!make_room(b, (hi - lo) / pieces, e))
+        if (!basis_make_room(b, (hi - lo) / pieces, e))
             return false;
+        if (b->plan) {
+            if (!basis_list(b, LYAPUNOV_ROWS, b->token, 1.0 / pieces, mean, e))
+                return false;
+            continue;
+        }
         for (int c = 0; c < b->K; c++)
             b->co[c] = g[c] == -INFINITY ? 0 : exp((g[c] - mean) / pieces);
         scale_rows(b, b->co);
@@ -210,38 +137,6 @@ static double ln_cond_dplr(const double *a, const double *b, const double *w, in
     return isfinite(ln) ? ln : 1e300;
 }
 
-// Gram-Schmidt, twice, leaving out columns that the factor made dependent on those before them.
-static void orthogonalise_dropping(basis *b) {
-    for (int j = 0; j < b->m;) {
-        size_t m = (size_t)b->m, K = (size_t)b->K;
-        double before = 0, after = 0, top = 0;
-        for (size_t i = 0; i < K * m; i++)
-            top = fabs(b->Q[i]) > top ? fabs(b->Q[i]) : top;
-        for (size_t c = 0; c < K; c++)
-            before = hypot(before, b->Q[c * m + (size_t)j]);
-        for (int pass = 0; pass < 2; pass++)
-            for (size_t i = 0; i < (size_t)j; i++) {
-                double dot = 0;
-                for (size_t c = 0; c < K; c++)
-                    dot += b->Q[c * m + i] * b->Q[c * m + (size_t)j];
-                for (size_t c = 0; c < K; c++)
-                    b->Q[c * m + (size_t)j] -= dot * b->Q[c * m + i];
-            }
-        for (size_t c = 0; c < K; c++)
-            after = hypot(after, b->Q[c * m + (size_t)j]);
-        if (after <= 1e-13 * before || after <= 1e-14 * top) {
-            drop_column(b, j);
-            continue;
-        }
-        for (size_t c = 0; c < K; c++)
-            b->Q[c * m + (size_t)j] /= after;
-        b->growth[j] += logl(after);
-        j++;
-    }
-    b->ln_cond = 0;
-    b->count = 0;
-}
-
 // A rank-one term that is not symmetric cannot be cut into powers; an ill-conditioned one stands
 // alone between two QRs and costs the digits it costs. A channel below e^-700 counts as wiped.
 static bool apply_dplr(basis *b, const transitions *x, size_t t, err *e) {
@@ -254,8 +149,12 @@ static bool apply_dplr(basis *b, const transitions *x, size_t t, err *e) {
     bool singular = spectrum_token_ledger(x, (int64_t)t) == -INFINITY;
     double ln_cond = ln_cond_dplr(va, vb, b->co, x->K);
     singular = singular || ln_cond == 1e300;
-    if (singular ? !reorthogonalise(b, e) : !make_room(b, ln_cond, e))
+    if (singular && !basis_listable(b, e))
         return false;
+    if (singular ? !basis_orthogonalise(b, e) : !basis_make_room(b, ln_cond, e))
+        return false;
+    if (b->plan)
+        return basis_list(b, LYAPUNOV_PAIR, b->token, 0, 0, e);
     memset(b->u, 0, m * sizeof *b->u);
     for (size_t c = 0; c < K; c++)
         for (size_t j = 0; j < m; j++)
@@ -264,7 +163,7 @@ static bool apply_dplr(basis *b, const transitions *x, size_t t, err *e) {
         for (size_t j = 0; j < m; j++)
             b->Q[c * m + j] = b->co[c] * b->Q[c * m + j] + va[c] * b->u[j];
     if (singular)
-        orthogonalise_dropping(b);
+        basis_orthogonalise_dropping(b);
     return true;
 }
 
@@ -273,21 +172,24 @@ static bool apply_token(basis *b, const transitions *x, size_t t, long double *c
     if (x->kind == TRANSITION_DPLR)
         return apply_dplr(b, x, t, e);
     if (x->decay == TDECAY_HEAD) {
-        if (x->g[t] == -INFINITY)
+        if (x->g[t] == -INFINITY) {
+            if (!basis_listable(b, e))
+                return false;
             b->m = 0;
-        else
+        } else
             *common += x->g[t];
     } else if (x->decay == TDECAY_CHANNEL && !apply_channels(b, x->g + t * K, common, e)) {
         return false;
     }
     if (x->kind == TRANSITION_KEYS)
         for (size_t j = 0; j < n_h; j++)
-            if (!apply_key(b, x->k + (t * n_h + j) * K, x->beta[t * n_h + j], e))
+            if (!apply_key(b, x->k + (t * n_h + j) * K, x->beta[t * n_h + j],
+                           b->token * x->n_h + (int64_t)j, e))
                 return false;
     return true;
 }
 
-static int descending(const void *a, const void *b) {
+int spectrum_descending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x < y) - (x > y);
 }
@@ -311,7 +213,7 @@ bool spectrum_lyapunov(const transitions *x, int64_t first, int64_t n, double *e
     for (int64_t t = first; t < first + n && b.m > 0; t++)
         if (!apply_token(&b, x, (size_t)t, &common, e))
             goto done;
-    if (!reorthogonalise(&b, e))
+    if (!basis_orthogonalise(&b, e))
         goto done;
     for (int i = 0; i < x->K; i++)
         exponents[i] = i < b.m ? (double)((b.growth[i] + common) / n) : -INFINITY;
@@ -321,11 +223,32 @@ bool spectrum_lyapunov(const transitions *x, int64_t first, int64_t n, double *e
                     (long long)first, (long long)(first + n - 1));
             goto done;
         }
-    qsort(exponents, K, sizeof *exponents, descending);
+    qsort(exponents, K, sizeof *exponents, spectrum_descending);
     ok = true;
 done:
     free(b.u);
     free(b.growth);
     free(b.Q);
+    return ok;
+}
+
+bool lyapunov_plan_make(const lyapunov_job *job, lyapunov_plan *plan) {
+    const transitions *x = job->x;
+    err e = {0};
+    *plan = (lyapunov_plan){0};
+    if (x->kind == TRANSITION_DIAGONAL || !spectrum_check(x, job->first, job->n, &e))
+        return false;
+    long double common = 0;
+    basis b = {.K = x->K, .m = x->K, .plan = plan};
+    bool ok = (b.co = mem_alloc((size_t)x->K, sizeof *b.co, "a plan of exponents", &e)) != NULL;
+    for (; ok && b.token < job->n; b.token++)
+        ok = apply_token(&b, x, (size_t)(job->first + b.token), &common, &e);
+    b.count = 1; // the last QR, whatever came before
+    ok = ok && basis_orthogonalise(&b, &e);
+    free(b.co);
+    plan->common[0] = (double)common;
+    plan->common[1] = (double)(common - plan->common[0]);
+    if (!ok)
+        lyapunov_plan_free(plan);
     return ok;
 }

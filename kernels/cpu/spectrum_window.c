@@ -136,13 +136,18 @@ static void squares(const double *M, int n, double *skew, double *all) {
     *all = a2;
 }
 
+bool spectrum_window_short(const transitions *x, int64_t W) {
+    // W < K first: W n_h could overflow.
+    return x->kind == TRANSITION_KEYS && x->decay != TDECAY_CHANNEL && (W < x->K || x->n_h == 0) &&
+           W * x->n_h < x->K;
+}
+
 // Largest |ln| that goes back into the numbers; beyond it they stay near 1 and facts->log_scale
 // says what was taken out.
 #define FOLD_LIMIT 600.0L
 
-// Puts the scale back, sorts, and fills what follows from the eigenvalues. K values.
-static bool finish(const transitions *x, int64_t last, int64_t W, matrix_scale s,
-                   double complex *eig, double *cond, window_facts *f, err *e) {
+bool spectrum_finish(const transitions *x, int64_t last, int64_t W, matrix_scale s,
+                     double complex *eig, double *cond, window_facts *f, err *e) {
     long double total = spectrum_total(s);
     f->log_scale = (double)total;
     if (f->norm2 == 0) {
@@ -161,12 +166,19 @@ static bool finish(const transitions *x, int64_t last, int64_t W, matrix_scale s
     for (int64_t t = last - W + 1; t <= last; t++)
         det += spectrum_token_ledger(x, t);
     f->logabsdet = (double)det;
-    bool scalar = x->kind == TRANSITION_KEYS && x->decay != TDECAY_CHANNEL;
-    // W < K first: W n_h could overflow.
-    f->frozen = 0;
-    if (scalar && (W < x->K || x->n_h == 0) && W * x->n_h < x->K)
-        f->frozen = x->K - (int)(W * x->n_h);
+    f->frozen = spectrum_window_short(x, W) ? x->K - (int)(W * x->n_h) : 0;
     return true;
+}
+
+void spectrum_frozen(int K, int r, double frozen, double complex *eig, double *cond, double *norm2,
+                     double *all) {
+    for (int i = r; i < K; i++) {
+        eig[i] = frozen;
+        if (cond)
+            cond[i] = 1;
+    }
+    *norm2 = fmax(*norm2, frozen);
+    *all += (K - r) * frozen * frozen;
 }
 
 bool spectrum_window_dense(const transitions *x, int64_t last, int64_t W, double complex *eig,
@@ -181,7 +193,7 @@ bool spectrum_window_dense(const transitions *x, int64_t last, int64_t W, double
         squares(P, x->K, &skew, &all);
         f.asymmetry = all > 0 ? sqrt(skew / all) : 0;
         ok = spectrum_solve(P, x->K, eig, cond, &f.norm2, e) &&
-             finish(x, last, W, s, eig, cond, &f, e);
+             spectrum_finish(x, last, W, s, eig, cond, &f, e);
     }
     if (ok)
         *facts = f;
@@ -215,7 +227,7 @@ static bool window_diagonal(const transitions *x, int64_t last, int64_t W, doubl
     free(sum);
     if (wiped)
         s.log = 0;
-    if (!finish(x, last, W, s, eig, cond, &f, e))
+    if (!spectrum_finish(x, last, W, s, eig, cond, &f, e))
         return false;
     *facts = f;
     return true;
@@ -277,20 +289,18 @@ static bool window_short(const transitions *x, int64_t last, int64_t W, double c
     if (r > 0 && !core_matrix(keys, x->beta + first * n_h, r, K, C, &s.exp2, e))
         goto done;
     squares(C, r, &skew, &all);
-    double frozen = wiped ? 0 : s.exp2 ? ldexp(1, (int)-s.exp2) : 1;
-    all += (K - r) * frozen * frozen;
-    f.asymmetry = wiped || all == 0 ? 0 : sqrt(skew / all);
     if (r > 0 && !spectrum_solve(C, r, eig, cond, &f.norm2, e))
         goto done;
     for (int i = 0; i < r && wiped; i++)
         eig[i] = 0;
-    for (int i = r; i < K; i++) {
-        eig[i] = frozen;
-        if (cond)
-            cond[i] = 1;
-    }
-    f.norm2 = wiped ? 0 : fmax(f.norm2, frozen);
-    ok = finish(x, last, W, s, eig, cond, &f, e);
+    f.norm2 = wiped ? 0 : f.norm2;
+    spectrum_frozen(K, r,
+                    wiped    ? 0
+                    : s.exp2 ? ldexp(1, (int)-s.exp2)
+                             : 1,
+                    eig, cond, &f.norm2, &all);
+    f.asymmetry = wiped || all == 0 ? 0 : sqrt(skew / all);
+    ok = spectrum_finish(x, last, W, s, eig, cond, &f, e);
     if (ok)
         *facts = f;
 done:
@@ -303,8 +313,7 @@ bool spectrum_window(const transitions *x, int64_t last, int64_t W, double compl
                      double *cond, window_facts *facts, err *e) {
     if (x->kind == TRANSITION_DIAGONAL)
         return window_diagonal(x, last, W, eig, cond, facts, e);
-    bool scalar = x->kind == TRANSITION_KEYS && x->decay != TDECAY_CHANNEL;
-    if (scalar && W < x->K && W * x->n_h < x->K)
+    if (spectrum_window_short(x, W))
         return window_short(x, last, W, eig, cond, facts, e);
     return spectrum_window_dense(x, last, W, eig, cond, facts, e);
 }

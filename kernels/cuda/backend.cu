@@ -45,6 +45,27 @@ void *host_scratch(backend *be, size_t n) {
     return c->pinned;
 }
 
+bool device_space(backend *be, size_t *bytes) {
+    size_t total = 0;
+    uint64_t held = 0, used = 0;
+    cudaMemPool_t pool;
+    if (!cuda_ok(be, cudaMemGetInfo(bytes, &total), "free memory"))
+        return false;
+    if (cudaDeviceGetDefaultMemPool(&pool, of(be)->device) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &held) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess)
+        *bytes += held > used ? (size_t)(held - used) : 0;
+    return true;
+}
+
+size_t shared_memory(backend *be) {
+    int bytes = 0;
+    cuda_ok(be,
+            cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, of(be)->device),
+            "shared memory");
+    return (size_t)bytes;
+}
+
 static mat allocate(backend *be, int64_t rows, int64_t cols, int esize) {
     size_t n = 0;
     void *p = NULL;
@@ -238,9 +259,11 @@ static backend_ops make_table() {
     t.attention = cuda_attention;
     t.losses = cuda_losses;
     t.state_svals = cuda_state_svals;
-    // Small dense problems of sampled windows: on the host, from arrays that are there already.
+    // One at a time: on the host, from arrays that are there already.
     t.window_spectrum = cpu_window_spectrum;
     t.lyapunov = cpu_lyapunov;
+    t.window_spectra = cuda_window_spectra;
+    t.lyapunov_spectra = cuda_lyapunov_spectra;
     t.ledger = cpu_ledger;
     t.token_spectrum = cpu_token_spectrum;
     t.close = cuda_close;

@@ -46,6 +46,11 @@ static inline void launched(backend *be, const char *what) {
 void *device_scratch(backend *be, size_t n);
 void *host_scratch(backend *be, size_t n);
 
+// What the device has left: free memory, and what the pool holds without a use for it.
+bool device_space(backend *be, size_t *bytes);
+// Shared memory that one block may have.
+size_t shared_memory(backend *be);
+
 // A mat as a kernel sees it.
 template <class T> struct view {
     T *p;

@@ -61,4 +61,8 @@ bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, 
 bool states_svals_on_host(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                           const int64_t *at, int64_t n, double *sv, double *fro, err *e);
 
+// windows.cu
+bool cuda_window_spectra(backend *be, window_job *jobs, int64_t n, err *e);
+bool cuda_lyapunov_spectra(backend *be, lyapunov_job *jobs, int64_t n, err *e);
+
 #endif

@@ -4,11 +4,13 @@
 
 #include "kernels/cuda/tridiag.h"
 
-enum { FINISH_MATRICES = 32, FINISH_THREADS = 256 };
+// Large blocks: the few that there are take the room of few blocks of states_reduce.
+enum { EIGEN_THREADS = 512, FINISH_MATRICES = 32, FINISH_THREADS = 256 };
 
 // One thread a matrix: eigenvalues over d, the trace's root to fro (scale still out). A matrix that
 // does not converge is marked like one that is not finite.
-__global__ void __launch_bounds__(128) states_eigenvalues(reduce_job job, int n, double *fro) {
+__global__ void __launch_bounds__(EIGEN_THREADS, 2)
+    states_eigenvalues(reduce_job job, int n, double *fro) {
     int64_t m = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
     if (m >= job.matrices)
         return;
