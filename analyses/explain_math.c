@@ -2,6 +2,7 @@
 // here.
 #include "analyses/explain_math.h"
 
+#include "core/random.h"
 #include "core/step_kinds.h"
 
 #include <lapacke.h>
@@ -12,19 +13,9 @@ enum { K = EXPLAIN_K, V = EXPLAIN_V };
 
 // ---- random tokens ------------------------------------------------------------------------------
 
-// splitmix64 (Steele, Lea, Flood 2014): any seed will do, and the numbers are the same everywhere.
-static double uniform(uint64_t *seed) {
-    uint64_t z = *seed += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return ((double)((z ^ z >> 31) >> 11) + 0.5) / 9007199254740992.0;
-}
-
 static void normals(double *x, int n, uint64_t *seed) {
-    for (int i = 0; i < n; i++) {
-        double r = sqrt(-2 * log(uniform(seed)));
-        x[i] = r * cos(2 * M_PI * uniform(seed));
-    }
+    for (int i = 0; i < n; i++)
+        x[i] = random_normal(seed);
 }
 
 static void unit(double *x, uint64_t *seed) {
@@ -43,12 +34,12 @@ void explain_draw_token(const recurrence *r, uint64_t *seed, explain_draw *d) {
     normals(d->v, EXPLAIN_MICRO * V, seed);
     for (int j = 0; j < EXPLAIN_MICRO; j++) {
         unit(d->k + j * K, seed);
-        d->beta[j] = r->beta_max > 0 ? r->beta_max * uniform(seed) : 1;
+        d->beta[j] = r->beta_max > 0 ? r->beta_max * random_uniform(seed) : 1;
     }
-    double all = 0.6 + 0.4 * uniform(seed);
+    double all = 0.6 + 0.4 * random_uniform(seed);
     for (int i = 0; i < K; i++)
         d->w[i] = r->decay == DECAY_NONE      ? 1
-                  : r->decay == DECAY_CHANNEL ? 0.6 + 0.4 * uniform(seed)
+                  : r->decay == DECAY_CHANNEL ? 0.6 + 0.4 * random_uniform(seed)
                                               : all;
     if (r->special)
         r->special(d, seed);
@@ -56,7 +47,7 @@ void explain_draw_token(const recurrence *r, uint64_t *seed, explain_draw *d) {
 
 // gamma = 1 - 2^(-5-h): head 0 to 7.
 void explain_draw_retnet(explain_draw *d, uint64_t *seed) {
-    double gamma = 1 - ldexp(1, -5 - (int)(8 * uniform(seed)));
+    double gamma = 1 - ldexp(1, -5 - (int)(8 * random_uniform(seed)));
     for (int i = 0; i < K; i++)
         d->w[i] = gamma;
 }
@@ -82,7 +73,7 @@ void explain_draw_rwkv7(explain_draw *d, uint64_t *seed) {
     normals(d->k, K, seed);
     unit(d->read, seed);
     for (int i = 0; i < K; i++) {
-        d->rate[i] = uniform(seed);
+        d->rate[i] = random_uniform(seed);
         d->a[i] = -d->rate[i] * d->read[i];
     }
 }

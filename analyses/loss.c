@@ -1,6 +1,7 @@
 #include "analyses/loss.h"
 
 #include "core/mem.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -232,13 +233,6 @@ static double mean_over(const loss_result *r, int64_t from, int64_t to) {
     return sum / (double)r->rows;
 }
 
-static uint64_t next_random(uint64_t *s) { // splitmix64
-    uint64_t z = (*s += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -253,7 +247,7 @@ static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t see
     for (int b = 0; b < resamples; b++) {
         double sum = 0;
         for (int64_t i = 0; i < rows; i++)
-            sum += x[next_random(&seed) % (uint64_t)rows];
+            sum += x[random_next(&seed) % (uint64_t)rows];
         scratch[b] = sum / (double)rows;
         if (!isfinite(scratch[b]))
             return;
