@@ -26,7 +26,7 @@ KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
 LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) $(if $(SPM),-lsentencepiece -lstdc++) -llapacke -lopenblas -ldl -fopenmp -lm
 
 # *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
-ALL_SRC  := $(wildcard core/*.c core/*/*.c analyses/*.c cli/*.c cli/*/*.c bench/*.c)
+ALL_SRC  := $(wildcard core/*.c core/*/*.c analyses/*.c analyses/*/*.c cli/*.c cli/*/*.c bench/*.c)
 LIB_SRC  := $(filter-out cli/main.c,$(ALL_SRC))
 KER_SRC  := $(filter-out %.real.c,$(wildcard kernels/*.c kernels/cpu/*.c))
 REAL_SRC := $(wildcard kernels/cpu/*.real.c)
