@@ -17,7 +17,8 @@
     X(erank) \
     X(spectrum) \
     X(parity) \
-    X(explain)
+    X(explain) \
+    X(theory)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
