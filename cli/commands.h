@@ -18,7 +18,8 @@
     X(spectrum) \
     X(parity) \
     X(explain) \
-    X(theory)
+    X(theory) \
+    X(words)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };

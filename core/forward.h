@@ -15,7 +15,8 @@
 typedef struct probe {
     void *ctx;
     // Before the recurrence of a linear mixer: its steps and the state [H*K, V] it starts the block
-    // from. t0 = position of the block's first token in the row.
+    // from. t0 = position of the block's first token in the row. An intervention may write into the
+    // steps' matrices (analyses/words/read.c cuts beta): the recurrence and later probes see it.
     bool (*on_steps)(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
                      err *e);
     // After each branch list of a layer: the residual stream [T, D]; layer -1 is the embedding.

@@ -36,6 +36,7 @@ typedef struct word_task {
     group *g;             // NULL for other automata; owned
     bool left;            // the order, for groups
     int64_t train_length; // 0: unknown
+    bool theory;          // of a checkpoint that deltop theory wrote
 } word_task;
 
 // Word problem of G, which it takes (also on failure). Elements have the ids 0 .. size-1, prefix:

@@ -47,10 +47,11 @@ static bool read_prefix(const json_t *root, const char *file, word_task *t, err 
     return true;
 }
 
-static void read_train_length(const json_t *root, word_task *t) {
+static void read_origin(const json_t *root, word_task *t) {
     const json_t *v = json_object_get(root, "train_length");
     if (json_is_integer(v) && json_integer_value(v) > 0)
         t->train_length = json_integer_value(v);
+    t->theory = json_is_string(json_object_get(root, "theory"));
 }
 
 // ---- groups -----------------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ static word_task *read_group(const json_t *root, const char *file, err *e) {
         task_free(t);
         return NULL;
     }
-    read_train_length(root, t);
+    read_origin(root, t);
     return t;
 }
 
@@ -201,7 +202,7 @@ static word_task *read_automaton(const json_t *root, const char *file, err *e) {
         t = NULL;
     }
     if (t)
-        read_train_length(root, t);
+        read_origin(root, t);
     free(next);
     free(input);
     free(state);
