@@ -26,12 +26,12 @@ static double silu_of_gate(void) {
 }
 
 static void count_parity(product_model *m, const places *p) {
-    const double one[2] = {1, 0};
+    const double one[2] = {1, 0}, large[2] = {8, 0}; // o_norm's eps does not show then
     for (int id = 0; id < p->n_vocab; id++) {
         source s = {id, sqrt(m->s.D), 1};
         micro x = {id < p->m ? 2 : 0, one, NULL};
         if (id == 2 * p->m)
-            x = (micro){1, one, one};
+            x = (micro){1, one, large};
         net_micro(m, 0, 0, 0, &s, &x);
         net_query(m, 0, 0, &s, one);
     }

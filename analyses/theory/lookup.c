@@ -39,8 +39,11 @@ enum { KEY = 0, SWAP = 3, QUERY = 4, REST = 7 };
 #define GATE 100.0 // pre-activation of an open gate; closed ones are at -GATE or below
 #define ROOT 8.0   // sqrt(WIDTH): value of a one-hot
 #define HALF 4.0   // factor of FOUND, whose norm is 2: mean square 1
-#define READ 64.0  // pre-activations of the query are stored divided by this
+#define READ 4.0   // pre-activations of the query are stored divided by this
 #define VALUE 2.8284271247461903 // sqrt(HEAD_V): norm of a head's output
+
+// Values are written large, so that o_norm's eps does not show.
+#define WRITTEN 8.0
 
 // Mean squares of the stream, of word tokens and, where it matters, prefix tokens.
 #define MS_SIGN (1 + 8.0 / WIDTH)
@@ -66,7 +69,7 @@ static void unit(double *x, int n, int at, double value) {
 static void count_tokens(product_model *m) {
     double k[HEAD_K], v[HEAD_V];
     unit(k, HEAD_K, 0, 1);
-    unit(v, HEAD_V, 0, 1);
+    unit(v, HEAD_V, 0, WRITTEN);
     for (int id = 0; id < VOCAB; id++) {
         source s = {id, ROOT, 1};
         micro x = {id < N ? 2 : id == N ? 1 : 0, k, id == N ? v : NULL};
@@ -101,7 +104,7 @@ static void turn(product_model *m) {
         double k[HEAD_K], v[HEAD_V];
         source s = {N + j, ROOT, MS_SIGN};
         unit(k, HEAD_K, j, 1);
-        unit(v, HEAD_V, j, 1);
+        unit(v, HEAD_V, j, WRITTEN);
         net_micro(m, 1, 0, 0, &s, &(micro){j < 2 ? 1 : 0, k, j < 2 ? v : NULL});
         net_query(m, 1, 0, &s, (double[]){r, r, 0, 0});
     }
@@ -134,7 +137,7 @@ static void keep_tokens(product_model *m, int identity) {
         }
         for (int id = 0; id < VOCAB; id++) {
             source s = {id, ROOT, id < N ? MS_POSITION : MS_TURN};
-            unit(v, HEAD_V, id < N ? id : identity, 8);
+            unit(v, HEAD_V, id < N ? id : identity, WRITTEN);
             unit(k, HEAD_K, id < N ? 0 : id - N, 1);
             if (id >= N) {
                 net_micro(m, 2, h, 0, &s, &(micro){1, k, v});

@@ -34,9 +34,9 @@ void silu_vector(const double *x, int n, bool either_sign, double *z) {
     }
     // An entry that is zero but for rounding is no reason to keep the vector small.
     bool negative = least < -1e-12 * most;
-    double scale = negative ? SILU_LOW / -least : 64 / most;
-    if (scale * most > 64)
-        scale = 64 / most;
+    double scale = negative ? SILU_LOW / -least : SILU_HIGH / most;
+    if (scale * most > SILU_HIGH)
+        scale = SILU_HIGH / most;
     for (int i = 0; i < n; i++)
         z[i] = fabs(x[i]) <= 1e-12 * most ? 0 : silu_inverse(sign * scale * x[i]);
 }

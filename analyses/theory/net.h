@@ -17,6 +17,9 @@
 #include <stdbool.h>
 
 #define SILU_LOW 0.27
+// Largest entry of a vector without negative ones: the L2 norm's eps is lost in float32 from there
+// on.
+#define SILU_HIGH 4.0
 // Pre-activations of beta = 2 sigmoid(z): 2.0f, 1 and 0 exactly in float32 (T02).
 #define BETA_TWO 17.0
 #define BETA_ONE 0.0
