@@ -123,13 +123,11 @@ static void warn_of_rounding(const job *j, const word_task *t, const char *model
 
 // ---- one model ------------------------------------------------------------------------------------------
 
-static bool with_bar(job *j, const char *what, const char *unit, progress *bar) {
+static void begin_bar(const char *what, const char *unit, progress *bar) {
     char title[64];
-    (void)j;
     snprintf(title, sizeof title, "words %.50s", what);
     progress_begin(bar, title, 1, STDERR_FILENO);
     progress_phase(bar, unit);
-    return true;
 }
 
 static bool save_array(job *j, size_t i, const words_result *r, err *e) {
@@ -154,7 +152,7 @@ static bool read_words(job *j, size_t i, const word_task *t, err *e) {
                          .beta_max = j->own->beta_max};
     words_result *r = &j->r[j->n];
     progress bar;
-    with_bar(j, output_model(j->out, i), "words", &bar);
+    begin_bar(output_model(j->out, i), "words", &bar);
     bool ok = words_run(j->s.m, t, &how, progress_tick, &bar, r, e);
     progress_end(&bar);
     if (!ok)
@@ -178,29 +176,44 @@ static bool read_words(job *j, size_t i, const word_task *t, err *e) {
     return ok && save_array(j, i, r, e);
 }
 
-// The ids of the symbols: the tokenizer's, where the model has one that names them all.
+// The ids of the symbols: those of an automaton.json that is called parity, else the tokenizer's,
+// where the model has one that names them all.
 static bool symbol_ids(const char *model, language *l, err *e) {
     err none = {0};
+    word_task *file = l->kind == LANGUAGE_PARITY ? task_of_model(model, e) : NULL;
+    if (e->code != ERR_NONE)
+        return false;
+    if (file && strcmp(file->name, "parity") == 0 && file->n_inputs == 2 && file->n_states == 2) {
+        memcpy(l->digit, file->input_id, 2 * sizeof *l->digit);
+        memcpy(l->answer, file->answer_id, 2 * sizeof *l->answer);
+        memcpy(l->prefix, file->prefix, sizeof l->prefix);
+        l->n_prefix = file->n_prefix;
+        task_free(file);
+        return true;
+    }
+    task_free(file);
+    int symbols = l->modulus + (l->kind == LANGUAGE_PARITY ? 0 : LANGUAGE_SIGNS);
     tokenizer *t = reading_tokenizer(model, &none);
     if (!t)
         return true;
     int32_t ids[LANGUAGE_MOST + LANGUAGE_SIGNS];
     bool all = true;
-    for (int k = 0; k < l->modulus + LANGUAGE_SIGNS; k++) {
+    for (int k = 0; k < symbols; k++) {
         char text[8];
         ids[k] = tokenizer_id(t, language_symbol(l, k, text, sizeof text));
         all &= ids[k] >= 0;
     }
     if (all) {
         memcpy(l->digit, ids, (size_t)l->modulus * sizeof *ids);
-        memcpy(l->sign, ids + l->modulus, LANGUAGE_SIGNS * sizeof *ids);
+        memcpy(l->answer, ids, (size_t)l->modulus * sizeof *ids);
+        if (symbols > l->modulus)
+            memcpy(l->sign, ids + l->modulus, LANGUAGE_SIGNS * sizeof *ids);
         int32_t bos = -1;
         err silent = {0};
         l->n_prefix = reading_bos(model, t, &bos, &silent) ? 1 : 0;
         l->prefix[0] = bos;
     }
     tokenizer_close(t);
-    (void)e;
     return true;
 }
 
@@ -211,7 +224,7 @@ static bool read_language(job *j, size_t i, err *e) {
     language_init(&l, kinds[j->own->language], (int)j->own->modulus);
     language_result *r = &j->l[j->n];
     progress bar;
-    with_bar(j, output_model(j->out, i), "expressions", &bar);
+    begin_bar(output_model(j->out, i), "expressions", &bar);
     bool ok = symbol_ids(j->o->model[i], &l, e) &&
               language_run(j->s.m, &l, j->own->from, j->own->to, j->own->count,
                            (uint64_t)j->o->seed, j->o->block, j->own->beta_max, progress_tick, &bar,

@@ -12,10 +12,11 @@ typedef enum { PLUS, MINUS, TIMES, OPEN, CLOSE, EQUALS } sign;
 void language_init(language *l, language_kind kind, int modulus) {
     *l = (language){.kind = kind, .modulus = kind == LANGUAGE_PARITY ? 2 : modulus, .n_prefix = 1};
     for (int i = 0; i < l->modulus; i++)
-        l->digit[i] = i;
-    for (int i = 0; i < LANGUAGE_SIGNS; i++)
+        l->digit[i] = l->answer[i] = i;
+    int signs = kind == LANGUAGE_PARITY ? 0 : LANGUAGE_SIGNS;
+    for (int i = 0; i < signs; i++)
         l->sign[i] = l->modulus + i;
-    l->prefix[0] = l->modulus + LANGUAGE_SIGNS;
+    l->prefix[0] = l->modulus + signs;
 }
 
 const char *language_name(const language *l) {
@@ -128,6 +129,7 @@ int language_draw(const language *l, int64_t length, uint64_t *seed, int *symbol
     pen p = {l, seed, symbols, 0};
     if (l->kind == LANGUAGE_PARITY) {
         *value = parity(&p, length);
+        return p.n;
     } else if (l->kind == LANGUAGE_ARITHMETIC) {
         *value = flat(&p, length);
     } else {
@@ -159,14 +161,14 @@ static void make(void *ctx, int64_t i, int32_t *ids, int32_t *want, int64_t *n) 
     for (int64_t k = 0; k < *n; k++) {
         int s = k < l->n_prefix ? -1 : symbols[k - l->n_prefix];
         ids[k] = s < 0 ? l->prefix[k] : s < l->modulus ? l->digit[s] : l->sign[s - l->modulus];
-        want[k] = k + 1 == *n ? l->digit[value] : -1;
+        want[k] = k + 1 == *n ? l->answer[value] : -1;
     }
 }
 
 static void took(void *ctx, int64_t i, const int32_t *best, const int32_t *want, int64_t n) {
     job *j = ctx;
     (void)i;
-    int64_t length = n - j->l->n_prefix - 1;
+    int64_t length = n - j->l->n_prefix - (j->l->kind != LANGUAGE_PARITY);
     bool right = best[n - 1] == want[n - 1];
     j->r->seen[length]++;
     j->r->hit[length] += right;
@@ -175,8 +177,10 @@ static void took(void *ctx, int64_t i, const int32_t *best, const int32_t *want,
 
 static int32_t last_id(const language *l) {
     int32_t last = 0;
-    for (int i = 0; i < l->modulus; i++)
+    for (int i = 0; i < l->modulus; i++) {
         last = l->digit[i] > last ? l->digit[i] : last;
+        last = l->answer[i] > last ? l->answer[i] : last;
+    }
     for (int i = 0; i < LANGUAGE_SIGNS; i++)
         last = l->sign[i] > last ? l->sign[i] : last;
     for (int i = 0; i < l->n_prefix; i++)
@@ -193,7 +197,7 @@ bool language_run(const model *m, const language *l, int64_t from, int64_t to, i
                        "%s uses ids up to %d, but the embedding has %lld rows; a tokenizer.json that "
                        "names the symbols 0 .. %d + - * ( ) = says which ids they have",
                        language_name(l), last_id(l), (long long)m->embed.rows, l->modulus - 1);
-    snprintf(r->name, sizeof r->name, "%s%s", language_name(l), "");
+    snprintf(r->name, sizeof r->name, "%s", language_name(l));
     if (l->kind != LANGUAGE_PARITY)
         snprintf(r->name, sizeof r->name, "%s, modulo %d", language_name(l), l->modulus);
     r->chance = 1.0 / l->modulus;

@@ -1,11 +1,11 @@
 // analyses/words/language.h - formal languages whose answer stands behind a whole expression
 // (science.md X04): parity, and arithmetic modulo m without and with brackets.
 //
-//     parity      0 1 1 0 =           the answer is the id of "1" or "0"
+//     parity      0 1 1 0             the answer to a last bit is the id of "1" or "0"
 //     arithmetic  2 + 3 * 4 - 1 =     * binds tighter than + and -, which go from the left
 //     brackets    ( 2 * ( - 3 ) ) =   every operation has its own brackets, - may stand alone
 //
-// An expression of length L has L tokens in front of the "=". Scaled accuracy is 0 for guessing and 1
+// An expression of length L has L tokens in front of the "=", which parity lacks. Scaled accuracy is 0 for guessing and 1
 // for no mistakes: (accuracy - chance) / (1 - chance), chance = 1 / m.
 #ifndef DELTOP_LANGUAGE_H
 #define DELTOP_LANGUAGE_H
@@ -21,7 +21,8 @@ typedef struct language {
     language_kind kind;
     int modulus;                     // 2 for parity
     int32_t digit[LANGUAGE_MOST];    // ids of 0 .. modulus-1
-    int32_t sign[LANGUAGE_SIGNS];    // ids of + - * ( ) =
+    int32_t answer[LANGUAGE_MOST];   // ids that answer; the digits' unless a model has others
+    int32_t sign[LANGUAGE_SIGNS];    // ids of + - * ( ) =; not used by parity
     int32_t prefix[8];
     int n_prefix;
 } language;
@@ -32,7 +33,7 @@ const char *language_name(const language *l);
 // "0" .. "31", "+", "-", "*", "(", ")", "=": the text of symbol i (digits first).
 const char *language_symbol(const language *l, int i, char *buf, size_t size);
 
-// An expression of about `length` tokens (the next one that there is) with its "=": symbols, digits
+// An expression of about `length` tokens (the next one that there is) with its "=", if any: symbols, digits
 // as 0 .. modulus-1 and signs as modulus + 0 .. 5. Returns their number, at most length + 4, and the
 // value.
 int language_draw(const language *l, int64_t length, uint64_t *seed, int *symbols, int *value);

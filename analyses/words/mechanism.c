@@ -262,13 +262,17 @@ static void turns(const double *B, int r, double *angle, double *determinant) {
         return;
     *angle = 0;
     double re_product = 1, im_product = 0;
+    int negative = 0; // two real ones are half a turn
     for (int i = 0; i < r; i++) {
         double x = re_product * re[i] - im_product * im[i];
         im_product = re_product * im[i] + im_product * re[i];
         re_product = x;
         if (im[i] > 0)
             *angle = fmax(*angle, atan2(im[i], re[i]) * 180 / M_PI);
+        negative += im[i] == 0 && re[i] < 0;
     }
+    if (negative >= 2)
+        *angle = 180;
     *determinant = re_product;
 }
 

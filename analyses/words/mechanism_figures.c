@@ -89,7 +89,8 @@ static figure *components(const mechanism *x, const word_task *t, const char *mo
               figure_axis(&f->x, "principal directions", "count", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "share", "fraction", SCALE_LINEAR, e);
     if (ok) {
-        f->y.lo = 0;
+        f->x.lo = f->y.lo = 0;
+        f->x.hi = MECHANISM_PCA;
         f->y.hi = 1.05;
     }
     // Other heads in grey, the best one last, on top.
