@@ -212,6 +212,11 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
     return false;
 }
 
+void figure_heat_rows(figure *f, double y0, double dy) {
+    f->heat->y0 = y0;
+    f->heat->dy = dy;
+}
+
 bool figure_category(figure *f, const char *name, err *e) {
     char *s = NULL;
     if (copy_text(&s, name, e) &&

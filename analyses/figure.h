@@ -67,7 +67,8 @@ typedef struct heat {
     size_t rows, cols;
     double *cell;     // [rows, cols], NaN = not measured
     double *x;        // cols+1 edges along the x axis
-    char **row_label; // rows names ("L0.H0"), NULL: use the y axis numbers 0..rows
+    char **row_label; // rows names ("L0.H0"), NULL: use the y axis numbers
+    double y0, dy;    // row i reaches from y0 + i dy to y0 + (i + 1) dy; dy 0: from i to i + 1
     axis value;       // name and unit of the colour bar; lo/hi NaN = from the data
     heat_map map;
 } heat;
@@ -122,6 +123,11 @@ bool figure_note(figure *f, err *e, const char *fmt, ...) __attribute__((format(
 bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const double *x,
                  const char *const *row_label, const char *value_name, const char *value_unit,
                  double lo, double hi, heat_map map, err *e);
+// The y axis of a heat map without row names: see y0 and dy above. dy > 0.
+void figure_heat_rows(figure *f, double y0, double dy);
+static inline double heat_row_edge(const heat *h, size_t i) {
+    return h->dy > 0 ? h->y0 + (double)i * h->dy : (double)i;
+}
 bool figure_category(figure *f, const char *name, err *e);
 // One of num and text is given. Columns of one table have equal n.
 bool figure_column(figure *f, const char *name, const char *unit, size_t n, const double *num,

@@ -19,7 +19,8 @@
     X(parity) \
     X(explain) \
     X(theory) \
-    X(words)
+    X(words) \
+    X(verify)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };

@@ -148,7 +148,7 @@ static void heat_rows(const figure *f, FILE *out) {
         if (h->row_label)
             put_text(out, h->row_label[i]);
         else
-            fprintf(out, "%zu", i);
+            fprintf(out, "%.6g", heat_row_edge(h, i));
         fputc(',', out);
         put_title(out, h->value.name, "", h->value.unit);
         for (size_t j = 0; j < h->cols; j++)

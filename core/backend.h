@@ -169,11 +169,11 @@ struct backend {
     precision prec;
     int esize;                  // bytes of one element of a mat
     int exact_esize;            // the same of alloc_exact: never below 4
-    int threads; // 0 on devices where it means nothing. Above 0: several host threads may call
-                 // operations at once, each on mats of its own (results alone are written)
+    int threads;                // of the host, for analyses of host arrays
     int64_t block;              // tokens at a time that suit it, for a model of moderate width
     int64_t most_block;         // and where more repays nothing, given the memory; 0: as block
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
+    bool reentrant;             // several host threads may call operations at once, on mats of their own
     err fail;                   // first failure of an operation since the last backend_check
 };
 

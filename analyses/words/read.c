@@ -162,6 +162,6 @@ bool words_read(const model *m, const word_source *s, int64_t block, double beta
         block = s->longest <= 2 * m->be->block ? s->longest : m->be->block;
     if (block > s->longest)
         block = s->longest;
-    bool parallel = m->be->threads > 1 && s->rows > 1;
+    bool parallel = m->be->reentrant && m->be->threads > 1 && s->rows > 1;
     return (parallel ? side_by_side : one_by_one)(m, s, block, beta_max, progress, progress_ctx, e);
 }

@@ -1,7 +1,7 @@
 // analyses/words/read.h - many short rows through a model: what it holds for most likely at scored
 // positions.
 //
-// On the CPU rows go side by side, one a thread; on other devices one after the other. The rows come
+// On a reentrant backend rows go side by side, one a thread; on others one after the other. The rows come
 // from a source and the outcome goes to a sink in no fixed order, one at a time; both must depend on
 // the row's number alone.
 #ifndef DELTOP_WORDS_READ_H

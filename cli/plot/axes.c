@@ -310,7 +310,7 @@ void axes_of_figure(const figure *f, axes *x, axes *y, axes_span *x_span, axes_s
         y_span->finite)
         axes_span_add(y_span, &zero, 1);
     if (f->kind == FIG_HEATMAP && f->heat) {
-        double ends[2] = {0, (double)f->heat->rows};
+        double ends[2] = {heat_row_edge(f->heat, 0), heat_row_edge(f->heat, f->heat->rows)};
         axes_span_add(x_span, f->heat->x, f->heat->cols + 1);
         axes_span_init(y_span, SCALE_LINEAR);
         axes_span_add(y_span, ends, 2);

@@ -101,7 +101,7 @@ static void edges(const panel *p, double w, double h, double *ex, double *ey) {
         ex[j] = isnan(at) ? 0 : at * w; // an edge at 0 on a log axis: the cell begins at the frame
     }
     for (size_t i = 0; i <= m->rows; i++)
-        ey[i] = (1 - axes_place(&p->y, (double)(m->rows - i))) * h;
+        ey[i] = (1 - axes_place(&p->y, heat_row_edge(m, m->rows - i))) * h;
 }
 
 static void paint(const panel *p, cairo_surface_t *s, const cells *row, const cells *col) {

@@ -119,7 +119,7 @@ static void name_lines(picture *p) {
         if (p->h->row_label)
             grid_escape(p->h->row_label[r], p->t->utf8, p->names[i], sizeof p->names[i]);
         else
-            snprintf(p->names[i], sizeof p->names[i], "%zu", r);
+            snprintf(p->names[i], sizeof p->names[i], "%.6g", heat_row_edge(p->h, r));
         int w = grid_width(p->names[i]);
         widest = w > widest ? w : widest;
     }

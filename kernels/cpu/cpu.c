@@ -64,6 +64,7 @@ backend *cpu_open(precision p, int threads, err *e) {
     be->prec = p;
     be->esize = be->exact_esize = p == PRECISION_F32 ? 4 : 8;
     be->block = 512;
+    be->reentrant = true;
     be->threads = threads > 0 ? threads : omp_get_num_procs();
     omp_set_num_threads(be->threads);
     single_thread_blas();

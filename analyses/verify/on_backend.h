@@ -1,0 +1,18 @@
+// analyses/verify/on_backend.h - host arrays through one operation of a backend and back.
+#ifndef DELTOP_VERIFY_ON_BACKEND_H
+#define DELTOP_VERIFY_ON_BACKEND_H
+
+#include "core/backend.h"
+
+// The recurrence on a copy of the steps. host: float64 matrices without gaps (core/step_kinds.h
+// makes them); H [H * K, V] the state before, overwritten with the one after; o [T, H * V], NULL: not
+// wanted (q may be none then).
+bool on_backend_recurrence(backend *be, const steps *host, double *H, double *o, err *e);
+
+// A host array as a mat of the backend (exact: of its exact element); MAT_NONE with a sticky failure.
+mat on_backend_put(backend *be, const double *v, int64_t rows, int64_t cols, bool exact);
+
+// What rounding to the backend's element leaves of v: references start from the same numbers.
+void on_backend_round(const backend *be, double *v, int64_t n);
+
+#endif
