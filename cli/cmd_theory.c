@@ -69,10 +69,11 @@ static bool list(const output *out, json_t *results, err *e) {
         }
     }
     output_print(out, "\n  FILE.json        ");
-    wrap_print(out,
-               "any permutation-reset automaton: {\"automaton\": name, \"tokens\": [..], \"states\": "
-               "[..], \"start\": state, \"next\": {state: {token: state}}}",
-               19, 19);
+    wrap_print(
+        out,
+        "any permutation-reset automaton: {\"automaton\": name, \"tokens\": [..], \"states\": "
+        "[..], \"start\": state, \"next\": {state: {token: state}}}",
+        19, 19);
     output_print(out, "\nn in a name is a number: s4, d5, mod3-reset.\n");
     return true;
 }
@@ -116,8 +117,10 @@ static bool cost(const output *out, int degree, json_t *results, err *e) {
         for (int n_h = 1; n_h < n; n_h++) {
             int m = theory_block(n, n_h), layers = n_h == n - 1 ? 1 : n_h > 1 ? 3 : 4;
             if (!theory_cost(n, n_h, digits, sizeof digits))
-                return err_set(e, ERR_UNSUPPORTED, "option --degree: the number for S%d has more "
-                               "than %d digits", n, THEORY_COST_DIGITS);
+                return err_set(e, ERR_UNSUPPORTED,
+                               "option --degree: the number for S%d has more "
+                               "than %d digits",
+                               n, THEORY_COST_DIGITS);
             if (layers == 1)
                 output_print(out, "  S%-3d %4d %7d %4d  none: one layer of swaps (s%d)\n", n, n_h,
                              layers, m, n);
@@ -150,25 +153,25 @@ static void describe(const output *out, const char *name, const theory_built *b)
 
 static json_t *built_json(const char *name, const theory_built *b) {
     const product_sizes *s = &b->m->s;
-    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:I, s:f, s:i}", "name",
-                     output_json_text(name), "task", b->task->name, "inputs", b->task->n_inputs,
-                     "states", b->task->n_states, "layers", s->n_layers, "heads", s->H, "K", s->K,
-                     "V", s->V, "n_h", s->n_h, "hidden_size", s->D, "forget_gate", (int)s->forget,
-                     "parameters", (json_int_t)product_parameters(b->m), "margin", b->margin,
-                     "prefix_tokens", b->task->n_prefix);
+    return json_pack("{s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:I, s:f, s:i}",
+                     "name", output_json_text(name), "task", b->task->name, "inputs",
+                     b->task->n_inputs, "states", b->task->n_states, "layers", s->n_layers, "heads",
+                     s->H, "K", s->K, "V", s->V, "n_h", s->n_h, "hidden_size", s->D, "forget_gate",
+                     (int)s->forget, "parameters", (json_int_t)product_parameters(b->m), "margin",
+                     b->margin, "prefix_tokens", b->task->n_prefix);
 }
 
 static bool write(output *out, const options *o, const char *name, const theory_built *b, err *e) {
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json"};
+                                        "tokenizer_config.json", "sample.npy"};
     char base[256];
     file_base(name, base, sizeof base);
     char *folder = o->n_operands > 1 ? file_join(o->out, base, e) : strdup(o->out);
     if (!folder)
         return err_set(e, ERR_NOMEM, "out of memory: a path");
     bool ok = output_make_folder(folder, e) && theory_write(b, base, folder, e);
-    for (int i = 0; ok && i < 5; i++) {
-        char *path = file_join(folder, i < 4 ? files[i] : task_file_name(b->task), e);
+    for (int i = 0; ok && i < 6; i++) {
+        char *path = file_join(folder, i < 5 ? files[i] : task_file_name(b->task), e);
         ok = path && output_wrote(out, path, e);
         free(path);
     }
@@ -191,8 +194,9 @@ static int run(const options *o, err *e) {
     const theory_options *own_options = o->own;
     int asked = own_options->list + own_options->cost + (o->n_operands > 0);
     if (asked != 1 || (own_options->explain && o->n_operands == 0)) {
-        err_set(e, ERR_USAGE, asked > 1 ? "theory: --list, --cost and a NAME exclude each other"
-                                        : "theory: name a construction, or ask for --list or --cost");
+        err_set(e, ERR_USAGE,
+                asked > 1 ? "theory: --list, --cost and a NAME exclude each other"
+                          : "theory: name a construction, or ask for --list or --cost");
         return EXIT_USAGE;
     }
     output *out = output_open(o, e);
@@ -224,11 +228,13 @@ const command command_theory = {
     .summary = "writes checkpoints that do what theorems say",
     .usage = "NAME... | FILE.json... | --list | --cost",
     .details =
-        "A NAME is a construction, such as s4 (the group S4 by swaps), a5-rotations, d5 (a dihedral "
+        "A NAME is a construction, such as s4 (the group S4 by swaps), a5-rotations, d5 (a "
+        "dihedral "
         "group in two layers), parity or mod3-reset; a FILE.json is a permutation-reset automaton. "
         "With --out the checkpoint is written in flash-linear-attention's layout (config, "
-        "safetensors, tokenizer, and group.json or automaton.json with the word problem that it "
-        "solves): DIR itself for one NAME, DIR/NAME for several. Without --out only its sizes are "
+        "safetensors, tokenizer, group.json or automaton.json with the word problem that it "
+        "solves, and sample.npy, a word to read): DIR itself for one NAME, DIR/NAME for several. "
+        "Without --out only its sizes are "
         "told.\n"
         "deltop words runs them; erank, spectrum and loss read them like any model. They are exact "
         "in float32 and float64, not in bfloat16, which rounds the keys.",
@@ -236,7 +242,7 @@ const command command_theory = {
                "deltop theory s4 --out s4\n"
                "deltop theory --explain d5",
     .files = "config.json, model.safetensors, tokenizer.json, tokenizer_config.json, group.json or "
-             "automaton.json, and theory.json",
+             "automaton.json, sample.npy (a random word of 4096 tokens) and theory.json",
     .words = true,
     .takes = TAKES_OUTPUT,
     .own = own,

@@ -81,10 +81,11 @@ static void print_all(const output *out, const verify_env *env, const verify_res
         print_check(out, a, both ? b : a->on_device ? a : NULL);
         i += both;
     }
-    output_print(out,
-                 "\n%zu errors measured, %zu above what is allowed (--json tells what that is). K08 "
-                 "and T09\nare statements, not formulas.\n",
-                 r->n, r->failed);
+    output_print(
+        out,
+        "\n%zu errors measured, %zu above what is allowed (--json tells what that is). K08 "
+        "and T09\nare statements, not formulas.\n",
+        r->n, r->failed);
 }
 
 static bool run_checks(const options *o, output *out, bool *pass, err *e) {
@@ -140,7 +141,8 @@ static bool plot(const options *o, output *out, err *e) {
         return false;
     results_about a = {.name = "prop1", .source = "", .description = "closed form, science G03"};
     json_t *results = json_array();
-    bool ok = results_figures(out, o, &f, &a, 0, e) && results_finish(out, "prop1.json", results, e);
+    bool ok =
+        results_figures(out, o, &f, &a, 0, e) && results_finish(out, "prop1.json", results, e);
     json_decref(results);
     figures_free(&f);
     return ok;
@@ -178,8 +180,8 @@ static bool demo(output *out, err *e) {
     output_print(out, "\n");
     print_matrix(out, "F2 F1", P);
     double trace = P[0] + P[3], det = P[0] * P[3] - P[1] * P[2];
-    output_print(out, "  eigenvalues %.4f +- %.4f i: modulus %.4f, angle %.2f degrees\n\n", trace / 2,
-                 sqrt(det - trace * trace / 4), sqrt(det),
+    output_print(out, "  eigenvalues %.4f +- %.4f i: modulus %.4f, angle %.2f degrees\n\n",
+                 trace / 2, sqrt(det - trace * trace / 4), sqrt(det),
                  acos(trace / 2 / sqrt(det)) * 180 / M_PI);
     print_matrix(out, "(F2 F1)^3", PPP);
     output_print(out, "\nSo a layer with n_h = 2 counts modulo 3: deltop theory mod3 --out mod3\n"
@@ -220,10 +222,12 @@ const command command_verify = {
     .summary = "self-test of every formula",
     .usage = "",
     .details =
-        "Measures the error of every formula that the program rests on (recurrences R, geometry and "
+        "Measures the error of every formula that the program rests on (recurrences R, geometry "
+        "and "
         "spectra G, parallel forms K, states S, theorems T) against closed forms, LAPACK and plain "
         "loops, in float64 on the CPU and, for what a device computes, in float32 on the device of "
-        "--device; constructions of deltop theory go from disk through the whole model. Exit code 4 "
+        "--device; constructions of deltop theory go from disk through the whole model. Exit code "
+        "4 "
         "when anything is further off than allowed. Needs no model and no network.",
     .example = "deltop verify\n"
                "deltop verify --device cuda --only R,K05,T\n"

@@ -63,8 +63,8 @@ typedef struct job {
     const words_own *own;
     session s;
     output *out;
-    words_result *r;     // [models]
-    language_result *l;  // [models]
+    words_result *r;    // [models]
+    language_result *l; // [models]
     size_t n;
     mechanism mech; // of the last model
     json_t *results;
@@ -116,9 +116,10 @@ static word_task *task_asked(const job *j, const char *model, err *e) {
 
 static void warn_of_rounding(const job *j, const word_task *t, const char *model) {
     if (t->theory && j->s.be->prec != PRECISION_F32 && j->s.be->prec != PRECISION_F64)
-        say_warning("%s: a construction is exact in float32, not in %s, which rounds its keys; take "
-                    "--precision f32",
-                    text_show(model), precision_name(j->s.be->prec));
+        say_warning(
+            "%s: a construction is exact in float32, not in %s, which rounds its keys; take "
+            "--precision f32",
+            text_show(model), precision_name(j->s.be->prec));
 }
 
 // ---- one model ------------------------------------------------------------------------------------------
@@ -137,8 +138,8 @@ static bool save_array(job *j, size_t i, const words_result *r, err *e) {
         v[k] = (double)r->right[k] / (double)r->count;
         v[n + k] = (double)r->so_far[k] / (double)r->count;
     }
-    bool ok = v && results_f64(j->out, i, OUTPUT_NONE, "words.npy", 2,
-                               (int64_t[]){2, r->length}, v, e);
+    bool ok =
+        v && results_f64(j->out, i, OUTPUT_NONE, "words.npy", 2, (int64_t[]){2, r->length}, v, e);
     free(v);
     return ok;
 }
@@ -225,10 +226,10 @@ static bool read_language(job *j, size_t i, err *e) {
     language_result *r = &j->l[j->n];
     progress bar;
     begin_bar(output_model(j->out, i), "expressions", &bar);
-    bool ok = symbol_ids(j->o->model[i], &l, e) &&
-              language_run(j->s.m, &l, j->own->from, j->own->to, j->own->count,
-                           (uint64_t)j->o->seed, j->o->block, j->own->beta_max, progress_tick, &bar,
-                           r, e);
+    bool ok =
+        symbol_ids(j->o->model[i], &l, e) &&
+        language_run(j->s.m, &l, j->own->from, j->own->to, j->own->count, (uint64_t)j->o->seed,
+                     j->o->block, j->own->beta_max, progress_tick, &bar, r, e);
     progress_end(&bar);
     if (!ok)
         return false;
@@ -332,7 +333,8 @@ const command command_words = {
     .usage = "MODEL...",
     .details =
         "Reads random words of a group or an automaton (or every word, --all) with each model and "
-        "counts how often its likeliest token is the right answer: at each position, and up to each "
+        "counts how often its likeliest token is the right answer: at each position, and up to "
+        "each "
         "position without a mistake, the measure of DeltaProduct's figures. A model's own "
         "group.json or automaton.json says which words, which ids and which multiplication order.\n"
         "--mechanism looks at how heads do it: write strengths near 2 are reflections; keys that "

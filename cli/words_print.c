@@ -23,9 +23,9 @@ void words_print(const output *out, const words_result *r, const word_task *t) {
         output_print(out, "; training length %lld", (long long)r->train_length);
     output_print(out, "\n");
     if (r->beta_max > 0)
-        output_print(out,
-                     "  INTERVENTION: write strengths cut to %g in a model that was not trained so\n",
-                     r->beta_max);
+        output_print(
+            out, "  INTERVENTION: write strengths cut to %g in a model that was not trained so\n",
+            r->beta_max);
     output_print(out, "  %-14s %14s %14s\n", "positions", "at a position", "right so far");
     for (int64_t from = 0, to = 1; from < r->length; from = to, to = to < 8 ? to * 2 : to * 4) {
         int64_t end = to < r->length ? to : r->length;
@@ -67,8 +67,9 @@ static void print_elements(const output *out, const mechanism_head *h, const wor
 }
 
 void words_print_mechanism(const output *out, const mechanism *x, const word_task *t) {
-    output_print(out, "\n  how elements are represented: A_g A_h = A_gh on the leading directions of "
-                      "the\n  states (error 0 a representation, 1 as wrong as another element)\n");
+    output_print(out,
+                 "\n  how elements are represented: A_g A_h = A_gh on the leading directions of "
+                 "the\n  states (error 0 a representation, 1 as wrong as another element)\n");
     output_print(out, "  %-8s %5s %12s %12s %10s %14s %8s\n", "head", "dims", "median error",
                  "rms error", "key PCA 3", "mean max beta", "spread");
     for (int i = 0; i < x->n_heads && i < SHOWN_HEADS; i++) {
@@ -103,9 +104,9 @@ void words_print_language(const output *out, const language_result *r) {
     output_print(out, "  %lld expressions of %lld to %lld tokens\n", (long long)r->count,
                  (long long)r->from, (long long)r->to);
     if (r->beta_max > 0)
-        output_print(out,
-                     "  INTERVENTION: write strengths cut to %g in a model that was not trained so\n",
-                     r->beta_max);
+        output_print(
+            out, "  INTERVENTION: write strengths cut to %g in a model that was not trained so\n",
+            r->beta_max);
     output_print(out, "  accuracy %.4f, guessing %.4f; scaled accuracy %.4f\n", accuracy, r->chance,
                  language_scaled(accuracy, r->chance));
 }
@@ -132,16 +133,16 @@ static json_t *reals(const double *x, int n) {
 static json_t *head_json(const mechanism_head *h, const word_task *t) {
     json_t *elements = json_array();
     for (int g = 0; g < t->n_inputs; g++)
-        json_array_append_new(
-            elements, json_pack("{s:s, s:o, s:o, s:o, s:o}", "element", t->input[g], "beta",
-                                reals(h->beta + g * h->n_h, h->n_h), "error",
-                                output_json_real(h->error[g]), "angle",
-                                output_json_real(h->angle[g]), "determinant",
-                                output_json_real(h->determinant[g])));
+        json_array_append_new(elements,
+                              json_pack("{s:s, s:o, s:o, s:o, s:o}", "element", t->input[g], "beta",
+                                        reals(h->beta + g * h->n_h, h->n_h), "error",
+                                        output_json_real(h->error[g]), "angle",
+                                        output_json_real(h->angle[g]), "determinant",
+                                        output_json_real(h->determinant[g])));
     return json_pack("{s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "layer", h->layer, "head",
-                     h->head, "dimensions", h->dims, "median_error", output_json_real(h->fit_median),
-                     "rms_error", output_json_real(h->fit_rms), "spread",
-                     output_json_real(h->spread), "key_pca", reals(h->pca, MECHANISM_PCA),
+                     h->head, "dimensions", h->dims, "median_error",
+                     output_json_real(h->fit_median), "rms_error", output_json_real(h->fit_rms),
+                     "spread", output_json_real(h->spread), "key_pca", reals(h->pca, MECHANISM_PCA),
                      "key_pca_centred", reals(h->pca_centred, MECHANISM_PCA), "elements", elements);
 }
 

@@ -173,8 +173,8 @@ struct backend {
     int64_t block;              // tokens at a time that suit it, for a model of moderate width
     int64_t most_block;         // and where more repays nothing, given the memory; 0: as block
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
-    bool reentrant;             // several host threads may call operations at once, on mats of their own
-    err fail;                   // first failure of an operation since the last backend_check
+    bool reentrant; // several host threads may call operations at once, on mats of their own
+    err fail;       // first failure of an operation since the last backend_check
 };
 
 // False and *e filled when an operation has failed since the last call.

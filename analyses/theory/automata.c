@@ -91,11 +91,12 @@ static int micro_steps(const word_task *t, err *e) {
         action a = what_it_does(t, x, p);
         int n = a == PERMUTES ? permutation_swaps(p, t->n_states, swaps) : 2;
         if (a == NEITHER) {
-            err_set(e, ERR_UNSUPPORTED,
-                    "automaton %s: token \"%s\" neither permutes the states nor resets them to one; "
-                    "such automata need a cascade (Krohn-Rhodes), which one layer is not and which "
-                    "this program does not decompose",
-                    text_show(t->name), text_show(t->input[x]));
+            err_set(
+                e, ERR_UNSUPPORTED,
+                "automaton %s: token \"%s\" neither permutes the states nor resets them to one; "
+                "such automata need a cascade (Krohn-Rhodes), which one layer is not and which "
+                "this program does not decompose",
+                text_show(t->name), text_show(t->input[x]));
             return 0;
         }
         most = n > most ? n : most;
@@ -119,7 +120,8 @@ bool theory_automaton(word_task *t, theory_built *b, err *e) {
     *b = (theory_built){0};
     task_default_ids(t);
     if (t->n_states < 2 || t->n_states > MOST_STATES) {
-        err_set(e, ERR_UNSUPPORTED, "automaton %s: %d states and %d prefix tokens; 2 to %d and 1 are built",
+        err_set(e, ERR_UNSUPPORTED,
+                "automaton %s: %d states and %d prefix tokens; 2 to %d and 1 are built",
                 text_show(t->name), t->n_states, t->n_prefix, MOST_STATES);
         task_free(t);
         return false;

@@ -93,9 +93,16 @@ bool theory_dihedral(int n, theory_built *b, err *e) {
     p.sign = p.n_vocab;
     p.product = p.sign + 1;
     p.out = p.product + 2 * n;
-    product_sizes s = {.D = (p.out + 2 + 15) / 16 * 16, .n_vocab = p.n_vocab, .n_layers = 2,
-                       .H = 1, .K = 2, .V = 2, .n_h = 1, .inter = (2 * n + 15) / 16 * 16,
-                       .bos = 2 * n, .train_length = 4096};
+    product_sizes s = {.D = (p.out + 2 + 15) / 16 * 16,
+                       .n_vocab = p.n_vocab,
+                       .n_layers = 2,
+                       .H = 1,
+                       .K = 2,
+                       .V = 2,
+                       .n_h = 1,
+                       .inter = (2 * n + 15) / 16 * 16,
+                       .bos = 2 * n,
+                       .train_length = 4096};
     for (int word = 0; word < 2; word++) {
         p.ms[0][word] = 1 + 2.0 / s.D + word;
         p.ms[1][word] = p.ms[0][word] + 2.0 / s.D;
@@ -113,7 +120,8 @@ bool theory_dihedral(int n, theory_built *b, err *e) {
     b->margin = 1 - cos(M_PI / n); // a regular 2n-gon
     for (int a = 0; a < 2 * n; a++) {
         double c = cos(2 * M_PI * (a % n) / n), d = sin(2 * M_PI * (a % n) / n);
-        double answer[2] = {c * q[0] + d * q[1], a < n ? -d * q[0] + c * q[1] : d * q[0] - c * q[1]};
+        double answer[2] = {c * q[0] + d * q[1],
+                            a < n ? -d * q[0] + c * q[1] : d * q[0] - c * q[1]};
         net_template(m, a, p.out, answer, 2, 14 / (b->margin * sqrt(2)), p.ms[1][1]);
     }
     t->train_length = s.train_length;

@@ -36,22 +36,22 @@ _Static_assert((int)USED <= (int)WIDTH, "the stream is too narrow");
 // norm 2.
 enum { KEY = 0, SWAP = 3, QUERY = 4, REST = 7 };
 
-#define GATE 100.0 // pre-activation of an open gate; closed ones are at -GATE or below
-#define ROOT 8.0   // sqrt(WIDTH): value of a one-hot
-#define HALF 4.0   // factor of FOUND, whose norm is 2: mean square 1
-#define READ 4.0   // pre-activations of the query are stored divided by this
+#define GATE  100.0 // pre-activation of an open gate; closed ones are at -GATE or below
+#define ROOT  8.0   // sqrt(WIDTH): value of a one-hot
+#define HALF  4.0   // factor of FOUND, whose norm is 2: mean square 1
+#define READ  4.0   // pre-activations of the query are stored divided by this
 #define VALUE 2.8284271247461903 // sqrt(HEAD_V): norm of a head's output
 
 // Values are written large, so that o_norm's eps does not show.
 #define WRITTEN 8.0
 
 // Mean squares of the stream, of word tokens and, where it matters, prefix tokens.
-#define MS_SIGN (1 + 8.0 / WIDTH)
-#define MS_TURN (1 + 16.0 / WIDTH)
+#define MS_SIGN     (1 + 8.0 / WIDTH)
+#define MS_TURN     (1 + 16.0 / WIDTH)
 #define MS_POSITION (2 + 16.0 / WIDTH)
-#define MS_SLOTS (2 + 48.0 / WIDTH)
-#define MS_FOUND (3 + 48.0 / WIDTH)
-#define MS_END (3 + 56.0 / WIDTH)
+#define MS_SLOTS    (2 + 48.0 / WIDTH)
+#define MS_FOUND    (3 + 48.0 / WIDTH)
+#define MS_END      (3 + 56.0 / WIDTH)
 
 static const double query[3] = {0, 1, 2};
 
@@ -132,8 +132,8 @@ static void keep_tokens(product_model *m, int identity) {
             unit(k, HEAD_K, p, 1);
             silu_vector(k, HEAD_K, false, z);
             for (int i = 0; i < HEAD_K; i++)
-                net_add(m, m->layer[2].k, h * HEAD_K + i, &(source){POSITION + p, ROOT, MS_POSITION},
-                        z[i]);
+                net_add(m, m->layer[2].k, h * HEAD_K + i,
+                        &(source){POSITION + p, ROOT, MS_POSITION}, z[i]);
         }
         for (int id = 0; id < VOCAB; id++) {
             source s = {id, ROOT, id < N ? MS_POSITION : MS_TURN};
@@ -239,8 +239,16 @@ bool theory_s3_lookup(int n, theory_built *b, err *e) {
     *b = (theory_built){0};
     group *g = group_named("S3", e);
     word_task *t = g ? task_of_group(g, true, PREFIX, e) : NULL;
-    product_sizes s = {.D = WIDTH, .n_vocab = VOCAB, .n_layers = 4, .H = HEADS, .K = HEAD_K,
-                       .V = HEAD_V, .n_h = 1, .inter = TABLE, .bos = N, .train_length = 4096};
+    product_sizes s = {.D = WIDTH,
+                       .n_vocab = VOCAB,
+                       .n_layers = 4,
+                       .H = HEADS,
+                       .K = HEAD_K,
+                       .V = HEAD_V,
+                       .n_h = 1,
+                       .inter = TABLE,
+                       .bos = N,
+                       .train_length = 4096};
     product_model *m = t ? product_new(&s, e) : NULL;
     if (!m) {
         task_free(t);

@@ -21,8 +21,8 @@
 // on.
 #define SILU_HIGH 4.0
 // Pre-activations of beta = 2 sigmoid(z): 2.0f, 1 and 0 exactly in float32 (T02).
-#define BETA_TWO 17.0
-#define BETA_ONE 0.0
+#define BETA_TWO  17.0
+#define BETA_ONE  0.0
 #define BETA_ZERO -120.0
 // Arguments of the gate's softplus: g = 1 and g = 0 in float32.
 #define GATE_KEEP -120.0

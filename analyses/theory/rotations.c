@@ -174,7 +174,8 @@ static void cube(const group *g, double *R) {
     for (int a = 0; a < g->size; a++)
         for (int i = 0; i < 4; i++)
             for (int r = 0; r < 9; r++)
-                R[9 * a + r] += group_sign(g, a) / 4.0 * d[group_perm(g, a)[i]][r / 3] * d[i][r % 3];
+                R[9 * a + r] +=
+                    group_sign(g, a) / 4.0 * d[group_perm(g, a)[i]][r / 3] * d[i][r % 3];
 }
 
 static void times(const double *A, const double *B, double *out) {

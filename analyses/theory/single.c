@@ -45,8 +45,7 @@ const double *single_keep(single *s, const double *x, int n) {
 }
 
 void single_set(single *s, int id, int j, double beta, const double *key, const double *v) {
-    s->micro[id * s->n_h + j] =
-        (micro){beta, single_keep(s, key, s->K), single_keep(s, v, s->V)};
+    s->micro[id * s->n_h + j] = (micro){beta, single_keep(s, key, s->K), single_keep(s, v, s->V)};
 }
 
 static void normalise(double *x, int rows, int n) {

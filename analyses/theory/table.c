@@ -14,9 +14,11 @@ const theory theories[] = {
      "A permutation with c cycles is n - c swaps. The swap of a and b is the reflection with key "
      "(e_a - e_b)/sqrt 2 and beta 2; micro-steps that are left over have beta 0. BOS writes the "
      "centred identity with n - 1 orthonormal keys and beta 1, so the state is the permutation "
-     "matrix of all tokens so far. It is read with q ~ (1..n); the n! read-outs are permutations of "
+     "matrix of all tokens so far. It is read with q ~ (1..n); the n! read-outs are permutations "
+     "of "
      "one vector, so the largest product tells the element.\n"
-     "Keys pass SiLU, which never goes below -0.278: whole keys are scaled to entries of 0.27. FLA's "
+     "Keys pass SiLU, which never goes below -0.278: whole keys are scaled to entries of 0.27. "
+     "FLA's "
      "L2 norm (eps 1e-6) then costs 1.4e-5 of beta |k|^2 a reflection: the state shrinks by some "
      "percent over 4096 tokens, its direction stays.",
      NULL, theory_symmetric},
@@ -25,7 +27,8 @@ const theory theories[] = {
      "between the keys. BOS writes I_2.",
      NULL, theory_s3_rotations},
     {"a4-rotations", 0, 0, "T04", "A4 as rotations of the tetrahedron, n_h = 2 (Theorem 4)",
-     "A rotation by theta about an axis is two reflections whose keys are perpendicular to the axis, "
+     "A rotation by theta about an axis is two reflections whose keys are perpendicular to the "
+     "axis, "
      "theta/2 apart. Two prefix tokens write I_3, which has rank 3 > n_h.",
      NULL, theory_a4_rotations},
     {"s4-rotations", 0, 0, "T04", "S4 as rotations of the cube, n_h = 2 (Theorem 4)",
@@ -37,7 +40,8 @@ const theory theories[] = {
      "a4-rotations; two prefix tokens write I_3. A5 is the smallest group that is not solvable.",
      NULL, theory_a5_rotations},
     {"c<n>", 2, 16, "T04 T08", "C_n, addition modulo n, as rotations of the plane, n_h = 2",
-     "Token r_i turns by 360 i/n degrees: keys 180 i/n degrees apart, beta 2 and 2. c3 is the mod-3 "
+     "Token r_i turns by 360 i/n degrees: keys 180 i/n degrees apart, beta 2 and 2. c3 is the "
+     "mod-3 "
      "counter of DeltaProduct 2.4, whose r1 has the keys (1, 0) and (1/2, sqrt 3/2).",
      NULL, theory_cyclic},
     {"mod3", 0, 0, "T08 G02", "the mod-3 counter: one 120-degree rotation a token (c3)",
@@ -45,12 +49,15 @@ const theory theories[] = {
      "eigenvalues exp(+-2 pi i/3), which no single factor can have.",
      NULL, theory_cyclic},
     {"d<n>-rotations", 2, 16, "T04", "D_n as symmetries of the n-gon, one layer, n_h = 2",
-     "Rotations are two reflections, reflections one. BOS writes I_2; q halfway between two mirrors.",
+     "Rotations are two reflections, reflections one. BOS writes I_2; q halfway between two "
+     "mirrors.",
      NULL, theory_dihedral_rotations},
     {"d<n>", 2, 16, "T05", "D_n in two layers with n_h = 1 (Theorem 7)",
-     "With one reflection a token, t tokens have determinant (-1)^t: wrong whenever the number e of "
+     "With one reflection a token, t tokens have determinant (-1)^t: wrong whenever the number e "
+     "of "
      "rotations so far is odd. Layer 0 keeps the sign (-1)^e; layer 1 keeps S^e y, for which every "
-     "token is a reflection with mirror angle (-1)^e alpha, and reads it with S^e q. An MLP between "
+     "token is a reflection with mirror angle (-1)^e alpha, and reads it with S^e q. An MLP "
+     "between "
      "them multiplies the token by the sign. The paper only sketches this; the derivation is ours.",
      NULL, theory_dihedral},
     {"s3-lookup", 0, 0, "T03", "S3 in four layers with n_h = 1 and a look-up MLP (Theorem 3)",
@@ -64,20 +71,22 @@ const theory theories[] = {
     {"flip-flop", 0, 0, "T06", "one bit that tokens set, clear or keep",
      "K = V = 1. beta 1 overwrites the state with +-v, beta 0 keeps it.", NULL, theory_flip_flop},
     {"mod<n>-reset", 2, 16, "T06", "a counter modulo n with a reset token",
-     "Rotations as in c<n>; the reset has gate 0, which empties the state, and writes I_2 anew.", NULL,
-     theory_counter_reset},
+     "Rotations as in c<n>; the reset has gate 0, which empties the state, and writes I_2 anew.",
+     NULL, theory_counter_reset},
     {"five-state", 0, 0, "T06", "a permutation-reset automaton with five states",
      "Column 0 of the state holds the unit vector of the automaton's state, column 1 a coordinate "
      "that no swap touches: o_norm keeps their quotient. Permutations are swaps, resets gate 0 and "
      "two writes. theory FILE.json builds any automaton of this kind.",
      NULL, theory_five_state},
     {"rwkv7-swap", 0, 0, "T07", "any map of n points by RWKV-7 factors I - c (a kappa) kappa^T",
-     "With c = 2, a = e_x copies coordinate y into x and a = (1..1) swaps them (kappa = (e_x - e_y)/"
+     "With c = 2, a = e_x copies coordinate y into x and a = (1..1) swaps them (kappa = (e_x - "
+     "e_y)/"
      "sqrt 2).",
      "RWKV-7's rate in FLA's layout is a = sigmoid(.), so c a stays below 1: eigenvalues of one "
      "token lie in (0, 1], and the swap needs -1",
      NULL},
-    {"krohn-rhodes", 0, 0, "T06", "every regular language, by a cascade of permutation-reset automata",
+    {"krohn-rhodes", 0, 0, "T06",
+     "every regular language, by a cascade of permutation-reset automata",
      "Each stage is a layer like five-state's, its input the token and the states of the stages "
      "before.",
      "the cascade of a given automaton has to be found first (Krohn-Rhodes decomposition), which "
@@ -85,12 +94,14 @@ const theory theories[] = {
      NULL},
     {"s<n>-lookup", 4, 6, "T03", "S_n with n_h < n - 1 by look-up (Theorem 3)",
      "As s3-lookup, with three layers for n_h > 1 and four for n_h = 1.",
-     "the table is too large for a file: 1327104 hidden units for S4 with n_h = 2, and more for all "
+     "the table is too large for a file: 1327104 hidden units for S4 with n_h = 2, and more for "
+     "all "
      "others (theory --cost)",
      NULL},
     {"tc0-nc1", 0, 0, "T09", "complexity: what needs more than TC0",
      "S5's word problem is complete for NC1; one layer of real eigenvalues stays in TC0.",
-     "a statement about classes of circuits, not a construction: expressivity, not learned behaviour",
+     "a statement about classes of circuits, not a construction: expressivity, not learned "
+     "behaviour",
      NULL},
 };
 const size_t n_theories = sizeof theories / sizeof *theories;
@@ -129,7 +140,8 @@ const theory *theory_find(const char *name, int *n, err *e) {
             near = t->name;
         }
     }
-    err_set(e, ERR_USAGE, "theory %s: no such construction; the nearest is %s (deltop theory --list)",
+    err_set(e, ERR_USAGE,
+            "theory %s: no such construction; the nearest is %s (deltop theory --list)",
             text_show(name), near);
     return NULL;
 }
@@ -146,7 +158,8 @@ bool theory_build(const char *name, theory_built *b, err *e) {
     if (file_ends_with(name, ".json")) {
         word_task *t = task_read(name, e);
         if (t && t->g) {
-            err_set(e, ERR_INPUT, "%s: is a group; its construction has a name (deltop theory --list)",
+            err_set(e, ERR_INPUT,
+                    "%s: is a group; its construction has a name (deltop theory --list)",
                     text_show(name));
             task_free(t);
             return false;

@@ -34,21 +34,22 @@ const theory *theory_find(const char *name, int *n, err *e);
 // Builds NAME, or the automaton in NAME when that is a file that ends in .json. On failure *b is
 // empty. ERR_UNSUPPORTED with the reason when it does not fit FLA's layout.
 bool theory_build(const char *name, theory_built *b, err *e);
-// config.json, model.safetensors, tokenizer.json, tokenizer_config.json and group.json or
-// automaton.json into FOLDER, which exists. name goes into group.json ("theory").
+// config.json, model.safetensors, tokenizer.json, tokenizer_config.json, group.json or
+// automaton.json, and sample.npy (a random word of 4096 tokens behind its prefix) into FOLDER, which
+// exists. name goes into group.json ("theory").
 bool theory_write(const theory_built *b, const char *name, const char *folder, err *e);
 
 // Constructions (one file each) --------------------------------------------------------------------
-bool theory_symmetric(int n, theory_built *b, err *e);         // S_n by swaps, n_h = n - 1
-bool theory_s3_rotations(int n, theory_built *b, err *e);      // in O(2), n_h = 2
-bool theory_a4_rotations(int n, theory_built *b, err *e);      // SO(3), n_h = 2
+bool theory_symmetric(int n, theory_built *b, err *e);    // S_n by swaps, n_h = n - 1
+bool theory_s3_rotations(int n, theory_built *b, err *e); // in O(2), n_h = 2
+bool theory_a4_rotations(int n, theory_built *b, err *e); // SO(3), n_h = 2
 bool theory_s4_rotations(int n, theory_built *b, err *e);
 bool theory_a5_rotations(int n, theory_built *b, err *e);
-bool theory_cyclic(int m, theory_built *b, err *e);            // C_m, n_h = 2
+bool theory_cyclic(int m, theory_built *b, err *e);             // C_m, n_h = 2
 bool theory_dihedral_rotations(int m, theory_built *b, err *e); // D_m, n_h = 2
-bool theory_dihedral(int m, theory_built *b, err *e);          // D_m, two layers, n_h = 1
-bool theory_parity(int n, theory_built *b, err *e);            // K = V = 1
-bool theory_counter_reset(int m, theory_built *b, err *e);     // modulo m with reset, n_h = 2
+bool theory_dihedral(int m, theory_built *b, err *e);           // D_m, two layers, n_h = 1
+bool theory_parity(int n, theory_built *b, err *e);             // K = V = 1
+bool theory_counter_reset(int m, theory_built *b, err *e);      // modulo m with reset, n_h = 2
 bool theory_flip_flop(int n, theory_built *b, err *e);
 bool theory_five_state(int n, theory_built *b, err *e);
 // Any permutation-reset automaton; takes t, also on failure.

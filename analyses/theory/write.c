@@ -2,7 +2,9 @@
 #include "analyses/theory/theory.h"
 
 #include "core/file.h"
+#include "core/npy.h"
 #include "core/outfile.h"
+#include "core/random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,18 +55,18 @@ static json_t *tokenizer(char (*word)[GROUP_LABEL], int n, const word_task *t) {
     for (int i = 0; i < n; i++) {
         bool is_prefix = i >= t->prefix[0] && i < t->prefix[0] + t->n_prefix;
         bad |= json_object_set_new(vocab, word[i], json_integer(i));
-        bad |= json_array_append_new(
-            added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", i, "content", word[i],
-                             "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special",
-                             (int)is_prefix));
+        bad |= json_array_append_new(added, json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id",
+                                                      i, "content", word[i], "single_word", 0,
+                                                      "lstrip", 0, "rstrip", 0, "normalized", 0,
+                                                      "special", (int)is_prefix));
     }
     for (int i = 0; i < t->n_prefix; i++) {
         const char *w = word[t->prefix[i]];
         bad |= json_array_append_new(
             single, json_pack("{s:{s:s, s:i}}", "SpecialToken", "id", w, "type_id", 0));
-        bad |= json_object_set_new(special, w,
-                                   json_pack("{s:s, s:[i], s:[s]}", "id", w, "ids", t->prefix[i],
-                                             "tokens", w));
+        bad |= json_object_set_new(
+            special, w,
+            json_pack("{s:s, s:[i], s:[s]}", "id", w, "ids", t->prefix[i], "tokens", w));
     }
     bad |= json_array_append_new(single,
                                  json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
@@ -97,21 +99,38 @@ static json_t *task_with_name(const theory_built *b, const char *name) {
     return j;
 }
 
+enum { SAMPLE = 4096 };
+
+// One random word with its prefix, as token ids: something to read for erank, spectrum and loss.
+static bool save_sample(const char *folder, const word_task *t, err *e) {
+    int32_t ids[TASK_MAX_PREFIX + SAMPLE];
+    uint64_t seed = 1;
+    int64_t n = 0;
+    for (int i = 0; i < t->n_prefix; i++)
+        ids[n++] = t->prefix[i];
+    for (int i = 0; i < SAMPLE; i++)
+        ids[n++] = t->input_id[random_below(&seed, t->n_inputs)];
+    char *path = file_join(folder, "sample.npy", e);
+    bool ok = path && npy_write(path, NPY_I4, 1, &n, ids, e);
+    free(path);
+    return ok;
+}
+
 bool theory_write(const theory_built *b, const char *name, const char *folder, err *e) {
     int n = b->m->s.n_vocab;
-    char (*word)[GROUP_LABEL] = malloc((size_t)n * sizeof *word);
+    char(*word)[GROUP_LABEL] = malloc((size_t)n * sizeof *word);
     if (!word)
         return no_memory(e);
     words_of(b->task, word, n);
     const char *bos = word[b->task->prefix[0]];
-    bool ok =
-        product_save(b->m, folder, e) &&
-        save(folder, "tokenizer.json", tokenizer(word, n, b->task), JSON_INDENT(1), e) &&
-        save(folder, "tokenizer_config.json",
-             json_pack("{s:s, s:s, s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
-                       "bos_token", bos, "eos_token", bos, "clean_up_tokenization_spaces", 0),
-             JSON_INDENT(1), e) &&
-        save(folder, task_file_name(b->task), task_with_name(b, name), JSON_COMPACT, e);
+    bool ok = product_save(b->m, folder, e) &&
+              save(folder, "tokenizer.json", tokenizer(word, n, b->task), JSON_INDENT(1), e) &&
+              save(folder, "tokenizer_config.json",
+                   json_pack("{s:s, s:s, s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast",
+                             "bos_token", bos, "eos_token", bos, "clean_up_tokenization_spaces", 0),
+                   JSON_INDENT(1), e) &&
+              save(folder, task_file_name(b->task), task_with_name(b, name), JSON_COMPACT, e) &&
+              save_sample(folder, b->task, e);
     free(word);
     return ok;
 }

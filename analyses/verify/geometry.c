@@ -96,8 +96,8 @@ static bool complex_condition(const verify_case *c, double *error, err *e) {
         double cc = small_dot(k1, k2, 4), tau = 2 - b1 - b2 + b1 * b2 * cc * cc,
                delta = (1 - b1) * (1 - b2), gap = tau * tau - 4 * delta;
         double x = b1 - 1, y = b2 - 1, m = b1 * b2 * cc * cc;
-        bool between = x > 0 && y > 0 && m > pow(sqrt(x) - sqrt(y), 2) &&
-                       m < pow(sqrt(x) + sqrt(y), 2);
+        bool between =
+            x > 0 && y > 0 && m > pow(sqrt(x) - sqrt(y), 2) && m < pow(sqrt(x) + sqrt(y), 2);
         if (fabs(gap) < 1e-9)
             continue;
         small_factor(k1, b1, 4, F1);
@@ -121,7 +121,7 @@ static bool pair_angle(const verify_case *c, double *error, err *e) {
         return false;
     double tau = 2 - 3.5 + 1.6 * 1.9 * 0.16, delta = 0.6 * 0.9; // 0.734846923, 2.331826 rad
     *error = small_max(fabs(cabs(eig[0]) - sqrt(delta)),
-                  fabs(fabs(carg(eig[0])) - acos(tau / (2 * sqrt(delta)))));
+                       fabs(fabs(carg(eig[0])) - acos(tau / (2 * sqrt(delta)))));
     return true;
 }
 
@@ -267,7 +267,8 @@ static bool clearing(const verify_case *c, double *error, err *e) {
     memcpy(R, H, sizeof R);
     for (int j = 0; j < N; j++) {
         for (int i = 0; i < N; i++)
-            k[i] = sqrt(2.0 / N) * (j == 0 ? sqrt(0.5) : 1) * cos(M_PI * j * (2 * i + 1) / (2.0 * N));
+            k[i] =
+                sqrt(2.0 / N) * (j == 0 ? sqrt(0.5) : 1) * cos(M_PI * j * (2 * i + 1) / (2.0 * N));
         small_reflect(H, N, N, k, 1);
         small_unit(k, N, &seed);
         small_reflect(R, N, N, k, 1);
@@ -288,8 +289,14 @@ static bool rwkv7_radius(const verify_case *c, double *error, err *e) {
     // -a.kappa, read along kappa.
     double s = sqrt(3) / 2, a[4] = {-0.5, 0, 0, -0.5}, b[4] = {0.5, s, s, 0.5};
     double g[4] = {0};
-    transitions x = {.kind = TRANSITION_DPLR, .decay = TDECAY_CHANNEL, .T = 2, .K = 2, .n_h = 1,
-                     .a = a, .b = b, .g = g};
+    transitions x = {.kind = TRANSITION_DPLR,
+                     .decay = TDECAY_CHANNEL,
+                     .T = 2,
+                     .K = 2,
+                     .n_h = 1,
+                     .a = a,
+                     .b = b,
+                     .g = g};
     double complex eig[2];
     window_facts facts;
     if (!c->be->op->window_spectrum(c->be, &x, 1, 2, eig, NULL, &facts, e))
@@ -330,8 +337,7 @@ static bool exponents(const verify_case *c, double *error, err *e) {
     for (int i = 0; ok && i < N; i++)
         sum += exponent[i] * T;
     for (int t = 0; ok && t < T; t++)
-        total += log(fabs(1 - s->beta[t] * small_dot(s->k + t * N, s->k + t * N, N))) +
-                 N * s->g[t];
+        total += log(fabs(1 - s->beta[t] * small_dot(s->k + t * N, s->k + t * N, N))) + N * s->g[t];
     if (ok)
         *error = fabs(sum - total) / fabs(total);
     free(s);

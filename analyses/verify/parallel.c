@@ -187,8 +187,8 @@ static bool attention_map(const verify_case *c, double *error, err *e) {
     ut(&x, true, C, T);
     for (int i = 0; i < C; i++)
         for (int j = 0; j < C; j++)
-            S[i * C + j] = j > i ? 0
-                                 : small_dot(x.q + i * K, x.k + j * K, K) * x.gamma[i] / x.gamma[j];
+            S[i * C + j] =
+                j > i ? 0 : small_dot(x.q + i * K, x.k + j * K, K) * x.gamma[i] / x.gamma[j];
     small_mul(S, T, C, C, C, A);
     small_mul(A, x.v, C, C, V, o2);
     loop(&x, H, o1);
@@ -211,7 +211,8 @@ static bool block_inverse(const verify_case *c, double *error, err *e) {
     uint64_t seed = c->env->seed + 7;
     static const long double one = 1;
     double *k = mem_alloc(N * D, sizeof *k, "a chunk", e);
-    double *L = mem_zalloc(N * N, sizeof *L, "a chunk", e), *X = mem_zalloc(N * N, sizeof *X, "", e);
+    double *L = mem_zalloc(N * N, sizeof *L, "a chunk", e),
+           *X = mem_zalloc(N * N, sizeof *X, "", e);
     long double *want = mem_zalloc(N * N, sizeof *want, "a chunk", e);
     bool ok = k && L && X && want;
     for (int i = 0; ok && i < N; i++) {
@@ -244,8 +245,8 @@ static bool block_inverse(const verify_case *c, double *error, err *e) {
                 for (int i = 0; i < B; i++)
                     for (int j = 0; j < B; j++)
                         for (int n = 0; n < B; n++)
-                            sum[i * B + j] += L[(bi * B + i) * N + m * B + n] *
-                                              X[(m * B + n) * N + bj * B + j];
+                            sum[i * B + j] +=
+                                L[(bi * B + i) * N + m * B + n] * X[(m * B + n) * N + bj * B + j];
             for (int i = 0; i < B; i++)
                 for (int j = 0; j < B; j++)
                     for (int n = 0; n < B; n++)
@@ -300,13 +301,30 @@ static bool expansion(const verify_case *c, double *error, err *e) {
     }
     memcpy(Ha, x.H, sizeof Ha);
     memcpy(Hb, x.H, sizeof Hb);
-    head_shape s = {.H = 1, .Hk = 1, .K = K, .V = V, .n_h = 2, .decay = DECAY_HEAD,
-                    .erase = ERASE_KEY, .scale = 1, .beta_max = 2};
-    steps two = {.s = s, .T = TOKENS, .q = host(q, TOKENS, K), .k = host(x.k, C, K),
-                 .v = host(x.v, C, V), .beta = host(x.beta, C, 1), .decay = host(log_g, TOKENS, 1)};
+    head_shape s = {.H = 1,
+                    .Hk = 1,
+                    .K = K,
+                    .V = V,
+                    .n_h = 2,
+                    .decay = DECAY_HEAD,
+                    .erase = ERASE_KEY,
+                    .scale = 1,
+                    .beta_max = 2};
+    steps two = {.s = s,
+                 .T = TOKENS,
+                 .q = host(q, TOKENS, K),
+                 .k = host(x.k, C, K),
+                 .v = host(x.v, C, V),
+                 .beta = host(x.beta, C, 1),
+                 .decay = host(log_g, TOKENS, 1)};
     s.n_h = 1;
-    steps one = {.s = s, .T = C, .q = host(x.q, C, K), .k = host(x.k, C, K), .v = host(x.v, C, V),
-                 .beta = host(x.beta, C, 1), .decay = host(log_each, C, 1)};
+    steps one = {.s = s,
+                 .T = C,
+                 .q = host(x.q, C, K),
+                 .k = host(x.k, C, K),
+                 .v = host(x.v, C, V),
+                 .beta = host(x.beta, C, 1),
+                 .decay = host(log_each, C, 1)};
     if (!on_backend_recurrence(c->be, &two, Ha, o2, e) ||
         !on_backend_recurrence(c->be, &one, Hb, o1, e))
         return false;
@@ -362,13 +380,24 @@ static bool kernel(const verify_case *c, double *error, err *e) {
                         (pair ? a[i * WIDE + n / WIDE] * old[n % WIDE] : 0);
             small_mul(q + i * WIDE, S, 1, WIDE, WIDE, want + i * WIDE);
         }
-    head_shape s = {.H = HEADS, .Hk = HEADS, .K = WIDE, .V = WIDE, .n_h = 1,
+    head_shape s = {.H = HEADS,
+                    .Hk = HEADS,
+                    .K = WIDE,
+                    .V = WIDE,
+                    .n_h = 1,
                     .decay = pair ? DECAY_CHANNEL : DECAY_HEAD,
-                    .erase = pair ? ERASE_PAIR : ERASE_KEY, .scale = 1, .beta_max = 2};
-    steps x = {.s = s, .T = LONG, .q = host(q, LONG, nk), .k = host(k, LONG, nk),
-               .v = host(v, LONG, nk), .beta = host(beta, LONG, HEADS),
+                    .erase = pair ? ERASE_PAIR : ERASE_KEY,
+                    .scale = 1,
+                    .beta_max = 2};
+    steps x = {.s = s,
+               .T = LONG,
+               .q = host(q, LONG, nk),
+               .k = host(k, LONG, nk),
+               .v = host(v, LONG, nk),
+               .beta = host(beta, LONG, HEADS),
                .decay = host(g, LONG, pair ? nk : HEADS),
-               .a = pair ? host(a, LONG, nk) : MAT_NONE, .b = pair ? host(b, LONG, nk) : MAT_NONE};
+               .a = pair ? host(a, LONG, nk) : MAT_NONE,
+               .b = pair ? host(b, LONG, nk) : MAT_NONE};
     recurrence_form before = c->be->recurrence;
     c->be->recurrence = RECURRENCE_CHUNK;
     bool ok = on_backend_recurrence(c->be, &x, H, o, e);
@@ -376,7 +405,8 @@ static bool kernel(const verify_case *c, double *error, err *e) {
     double size = small_norm(Hw, (int)(nk * WIDE)) / sqrt((double)(nk * WIDE));
     if (ok)
         *error = small_max(small_difference(H, Hw, (int)(nk * WIDE)),
-                      small_difference(o, want, (int)(rows * nk))) / size;
+                           small_difference(o, want, (int)(rows * nk))) /
+                 size;
     free(all);
     return ok;
 }

@@ -147,7 +147,8 @@ static bool objectives(const verify_case *c, double *error, err *e) {
 // R15: x + W_down (silu(W_gate n) * W_up n), n = x / sqrt(mean x^2 + eps) * w, by plain loops.
 static bool layer_around(const verify_case *c, double *error, err *e) {
     enum { ROWS = 5, D = 24, WIDE = 40 };
-    double x[ROWS * D], w[D], gate[WIDE * D], up[WIDE * D], down[D * WIDE], want[ROWS * D], got[ROWS * D];
+    double x[ROWS * D], w[D], gate[WIDE * D], up[WIDE * D], down[D * WIDE], want[ROWS * D],
+        got[ROWS * D];
     uint64_t seed = c->env->seed + 15;
     small_normals(x, ROWS * D, &seed);
     small_normals(w, D, &seed);
@@ -170,7 +171,8 @@ static bool layer_around(const verify_case *c, double *error, err *e) {
     mat X = on_backend_put(be, x, ROWS, D, false), W = on_backend_put(be, w, 1, D, true),
         G = on_backend_put(be, gate, WIDE, D, false), U = on_backend_put(be, up, WIDE, D, false),
         N = on_backend_put(be, down, D, WIDE, false), n = on_backend_put(be, NULL, ROWS, D, false),
-        g = on_backend_put(be, NULL, ROWS, WIDE, false), u = on_backend_put(be, NULL, ROWS, WIDE, false);
+        g = on_backend_put(be, NULL, ROWS, WIDE, false),
+        u = on_backend_put(be, NULL, ROWS, WIDE, false);
     if (be->fail.code == ERR_NONE) {
         op->rms_norm(be, X, W, 1e-6, n);
         op->linear(be, n, G, MAT_NONE, g);

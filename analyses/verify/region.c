@@ -35,8 +35,8 @@ static figure *map(double c, err *e) {
                            "rotation angle of a product F2 F1 of two factors", sub, e);
     bool ok = f && figure_axis(&f->x, "beta 1", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "beta 2", "1", SCALE_LINEAR, e);
-    ok = ok && figure_heat(f, CELLS, CELLS, cell, x, NULL, "angle", "degrees", 0, 180,
-                           MAP_SEQUENTIAL, e);
+    ok = ok &&
+         figure_heat(f, CELLS, CELLS, cell, x, NULL, "angle", "degrees", 0, 180, MAP_SEQUENTIAL, e);
     if (ok)
         figure_heat_rows(f, 0, 2.0 / CELLS);
     free(cell);
@@ -83,9 +83,9 @@ static bool add_boundary(figure *f, double c, bool upper, int colour, err *e) {
 static figure *boundaries(double c, err *e) {
     double list[] = {0.1, 0.3, 0.5, c};
     int n = fabs(c) == 0.1 || fabs(c) == 0.3 || fabs(c) == 0.5 ? 3 : 4;
-    figure *f = figure_new(FIG_CURVES, "prop1-boundary", "where eigenvalues become complex",
-                           "towards the upper right corner; at cosine 1 the keys agree and nothing turns",
-                           e);
+    figure *f = figure_new(
+        FIG_CURVES, "prop1-boundary", "where eigenvalues become complex",
+        "towards the upper right corner; at cosine 1 the keys agree and nothing turns", e);
     bool ok = f && figure_axis(&f->x, "beta 1", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "beta 2", "1", SCALE_LINEAR, e);
     if (ok) {

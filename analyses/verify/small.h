@@ -16,9 +16,9 @@ void small_transpose(const double *a, int n, int m, double *out);
 void small_factor(const double *k, double beta, int n, double *F);
 // A <- F A for A [n, m]
 void small_reflect(double *A, int n, int m, const double *k, double beta);
-double small_norm(const double *a, int n); // Frobenius, n numbers
+double small_norm(const double *a, int n);                        // Frobenius, n numbers
 double small_difference(const double *a, const double *b, int n); // largest entry of a - b
-double small_norm2(const double *a, int n);     // largest singular value of [n, n]
+double small_norm2(const double *a, int n);         // largest singular value of [n, n]
 int small_rank(const double *a, int n, double cut); // singular values above cut
 void small_eigenvalues(const double *a, int n, double complex *w); // as LAPACK orders them
 double small_radius(const double *a, int n);

@@ -21,8 +21,8 @@ static bool state_values(backend *be, const double *H, int n, double *sv, double
     s.k = on_backend_put(be, zero, 1, n, false);
     s.v = on_backend_put(be, zero, 1, n, false);
     mat state = on_backend_put(be, H, n, n, true);
-    bool ok = backend_check(be, e) &&
-              be->op->state_svals(be, &s, state, &head, 1, &at, 1, sv, fro, e);
+    bool ok =
+        backend_check(be, e) && be->op->state_svals(be, &s, state, &head, 1, &at, 1, sv, fro, e);
     mat all[] = {s.q, s.k, s.v, state};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         be->op->free(be, all[i]);
@@ -93,10 +93,10 @@ static bool zero_state(const verify_case *c, double *error, err *e) {
     double H[16] = {0}, sv[4], fro;
     if (!state_values(c->be, H, 4, sv, &fro, e))
         return false;
-    *error = isnan(rank_effective(sv, 4, RANK_CUT)) && fro == 0 &&
-                     rank_effective_authors(sv, 4) == 0
-                 ? 0
-                 : 1;
+    *error =
+        isnan(rank_effective(sv, 4, RANK_CUT)) && fro == 0 && rank_effective_authors(sv, 4) == 0
+            ? 0
+            : 1;
     return true;
 }
 
@@ -107,8 +107,13 @@ static bool companions(const verify_case *c, double *error, err *e) {
     turned(d, 3, c->env->seed + 4, H);
     if (!state_values(c->be, H, 3, sv, &fro, e))
         return false;
-    const double got[] = {fro, rank_spectral(sv, 3), rank_stable(sv, 3), rank_nuclear(sv, 3),
-                          rank_condition(sv, 3), rank_energy(sv, 3, 1), rank_energy(sv, 3, 2)};
+    const double got[] = {fro,
+                          rank_spectral(sv, 3),
+                          rank_stable(sv, 3),
+                          rank_nuclear(sv, 3),
+                          rank_condition(sv, 3),
+                          rank_energy(sv, 3, 1),
+                          rank_energy(sv, 3, 2)};
     const double want[] = {sqrt(21), 4, 21.0 / 16, 7, 4, 16.0 / 21, 20.0 / 21};
     *error = small_difference(got, want, 7);
     return true;
@@ -122,10 +127,19 @@ static bool read_back(const verify_case *c, double *error, err *e) {
     small_unit(k, K, &seed);
     small_normals(v, V, &seed);
     small_normals(H, K * V, &seed);
-    steps s = {.s = {.H = 1, .Hk = 1, .K = K, .V = V, .n_h = 1, .erase = ERASE_KEY, .scale = 1,
+    steps s = {.s = {.H = 1,
+                     .Hk = 1,
+                     .K = K,
+                     .V = V,
+                     .n_h = 1,
+                     .erase = ERASE_KEY,
+                     .scale = 1,
                      .beta_max = 1},
-               .T = 1, .q = {k, 1, K, K, sizeof *k}, .k = {k, 1, K, K, sizeof *k},
-               .v = {v, 1, V, V, sizeof *v}, .beta = {&beta, 1, 1, 1, sizeof beta}};
+               .T = 1,
+               .q = {k, 1, K, K, sizeof *k},
+               .k = {k, 1, K, K, sizeof *k},
+               .v = {v, 1, V, V, sizeof *v},
+               .beta = {&beta, 1, 1, 1, sizeof beta}};
     if (!on_backend_recurrence(c->be, &s, H, o, e))
         return false;
     *error = small_difference(o, v, V);
@@ -169,10 +183,20 @@ static bool boundaries(const verify_case *c, double *error, err *e) {
         small_normals(v, N, &seed);
         for (int i = 0; i < N; i++)
             v[i] *= 0.1;
-        steps s = {.s = {.H = 1, .Hk = 1, .K = N, .V = N, .n_h = 1, .decay = DECAY_HEAD,
-                         .erase = ERASE_KEY, .scale = 1, .beta_max = 1},
-                   .T = 1, .k = {k, 1, N, N, sizeof *k}, .v = {v, 1, N, N, sizeof *v},
-                   .beta = {&beta, 1, 1, 1, sizeof beta}, .decay = {&g, 1, 1, 1, sizeof g}};
+        steps s = {.s = {.H = 1,
+                         .Hk = 1,
+                         .K = N,
+                         .V = N,
+                         .n_h = 1,
+                         .decay = DECAY_HEAD,
+                         .erase = ERASE_KEY,
+                         .scale = 1,
+                         .beta_max = 1},
+                   .T = 1,
+                   .k = {k, 1, N, N, sizeof *k},
+                   .v = {v, 1, N, N, sizeof *v},
+                   .beta = {&beta, 1, 1, 1, sizeof beta},
+                   .decay = {&g, 1, 1, 1, sizeof g}};
         before = small_norm(H, N * N);
         if (!on_backend_recurrence(c->be, &s, H, NULL, e))
             return false;

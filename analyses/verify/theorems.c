@@ -49,12 +49,8 @@ static bool costs(const verify_case *c, double *error, err *e) {
         int n, n_h;
         const char *entries;
     } known[] = {
-        {3, 1, "5184"},
-        {4, 1, "1146617856"},
-        {4, 2, "1327104"},
-        {5, 2, "829440000"},
-        {5, 1, "343985356800000000"},
-        {6, 1, "374390624262448742400000000000"},
+        {3, 1, "5184"},      {4, 1, "1146617856"},         {4, 2, "1327104"},
+        {5, 2, "829440000"}, {5, 1, "343985356800000000"}, {6, 1, "374390624262448742400000000000"},
     };
     char digits[THEORY_COST_DIGITS];
     *error = 0;
@@ -127,17 +123,32 @@ static bool maps(const verify_case *c, double *error, err *e) {
 
 // ---- checkpoints ----------------------------------------------------------------------------------------
 
-enum { SWAPS_3, SWAPS_4, SWAPS_5, LOOKUP, PLANE, CUBE, DODECAHEDRON, TRIANGLE_2, OCTAGON_2, PARITY,
-       FLIP_FLOP, COUNTER, FIVE, MOD3 };
+enum {
+    SWAPS_3,
+    SWAPS_4,
+    SWAPS_5,
+    LOOKUP,
+    PLANE,
+    CUBE,
+    DODECAHEDRON,
+    TRIANGLE_2,
+    OCTAGON_2,
+    PARITY,
+    FLIP_FLOP,
+    COUNTER,
+    FIVE,
+    MOD3
+};
 static const char *const names[] = {
-    "s3", "s4", "s5", "s3-lookup", "s3-rotations", "s4-rotations", "a5-rotations",
-    "d3", "d8", "parity", "flip-flop", "mod3-reset", "five-state", "mod3",
+    "s3", "s4", "s5",     "s3-lookup", "s3-rotations", "s4-rotations", "a5-rotations",
+    "d3", "d8", "parity", "flip-flop", "mod3-reset",   "five-state",   "mod3",
 };
 enum { WORDS = 16, TOKENS = 512 };
 
 static void remove_files(const char *folder) {
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json", "group.json", "automaton.json"};
+    static const char *const files[] = {
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "group.json",  "automaton.json",    "sample.npy"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[600];
         snprintf(path, sizeof path, "%s/%s", folder, files[i]);

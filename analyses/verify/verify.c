@@ -33,8 +33,8 @@ static void one(const verify_env *env, const check *c, bool on_device, verify_re
     verify_row *row = &r->row[r->n++];
     verify_case at = {env, on_device ? env->device : env->exact, c->arg};
     err e = {0};
-    *row = (verify_row){.c = c, .on_device = on_device, .error = NAN,
-                        .allowed = on_device ? c->device : c->exact};
+    *row = (verify_row){
+        .c = c, .on_device = on_device, .error = NAN, .allowed = on_device ? c->device : c->exact};
     bool ran = c->run(&at, &row->error, &e);
     if (ran)
         ran = backend_check(at.be, &e);

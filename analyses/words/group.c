@@ -51,8 +51,7 @@ static bool multiply(group *g, const keyed *order, err *e) {
             for (int i = 0; i < g->degree; i++)
                 product[i] = group_perm(g, a)[group_perm(g, b)[i]];
             keyed want = {product, 0, g->degree};
-            const keyed *found =
-                bsearch(&want, order, (size_t)g->size, sizeof *order, by_perm);
+            const keyed *found = bsearch(&want, order, (size_t)g->size, sizeof *order, by_perm);
             if (!found)
                 return err_set(e, ERR_INPUT, "group %s: the product of elements %d and %d is none",
                                text_show(g->name), a, b);

@@ -193,10 +193,11 @@ bool language_run(const model *m, const language *l, int64_t from, int64_t to, i
                   void *progress_ctx, language_result *r, err *e) {
     *r = (language_result){.from = from, .to = to, .count = count, .beta_max = beta_max};
     if (last_id(l) >= m->embed.rows)
-        return err_set(e, ERR_INPUT,
-                       "%s uses ids up to %d, but the embedding has %lld rows; a tokenizer.json that "
-                       "names the symbols 0 .. %d + - * ( ) = says which ids they have",
-                       language_name(l), last_id(l), (long long)m->embed.rows, l->modulus - 1);
+        return err_set(
+            e, ERR_INPUT,
+            "%s uses ids up to %d, but the embedding has %lld rows; a tokenizer.json that "
+            "names the symbols 0 .. %d + - * ( ) = says which ids they have",
+            language_name(l), last_id(l), (long long)m->embed.rows, l->modulus - 1);
     snprintf(r->name, sizeof r->name, "%s", language_name(l));
     if (l->kind != LANGUAGE_PARITY)
         snprintf(r->name, sizeof r->name, "%s, modulo %d", language_name(l), l->modulus);
@@ -264,8 +265,7 @@ bool language_figures(const language_result *r, size_t n, const char *how, figur
     for (size_t i = 0; ok && i < n; i++)
         ok = curve(f, &r[i], e);
     ok = ok && figure_mark(f, MARK_Y, 0, "chance", e);
-    if (ok && r[0].train_length > 0 && r[0].train_length > r[0].from &&
-        r[0].train_length < r[0].to)
+    if (ok && r[0].train_length > 0 && r[0].train_length > r[0].from && r[0].train_length < r[0].to)
         ok = figure_mark(f, MARK_X, (double)r[0].train_length, "training length", e);
     if (!ok) {
         figure_free(f);

@@ -19,10 +19,10 @@ enum { LANGUAGE_MOST = 32, LANGUAGE_SIGNS = 6 };
 
 typedef struct language {
     language_kind kind;
-    int modulus;                     // 2 for parity
-    int32_t digit[LANGUAGE_MOST];    // ids of 0 .. modulus-1
-    int32_t answer[LANGUAGE_MOST];   // ids that answer; the digits' unless a model has others
-    int32_t sign[LANGUAGE_SIGNS];    // ids of + - * ( ) =; not used by parity
+    int modulus;                   // 2 for parity
+    int32_t digit[LANGUAGE_MOST];  // ids of 0 .. modulus-1
+    int32_t answer[LANGUAGE_MOST]; // ids that answer; the digits' unless a model has others
+    int32_t sign[LANGUAGE_SIGNS];  // ids of + - * ( ) =; not used by parity
     int32_t prefix[8];
     int n_prefix;
 } language;
@@ -40,9 +40,9 @@ int language_draw(const language *l, int64_t length, uint64_t *seed, int *symbol
 
 typedef struct language_result {
     char model[128], name[64];
-    int64_t from, to;      // lengths drawn
-    int64_t count, right;  // expressions
-    int64_t *seen, *hit;   // [to + 4]: of each length
+    int64_t from, to;     // lengths drawn
+    int64_t count, right; // expressions
+    int64_t *seen, *hit;  // [to + 4]: of each length
     double chance;
     int64_t train_length;
     double beta_max;

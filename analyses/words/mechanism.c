@@ -76,7 +76,8 @@ static bool gather_new(gather *g, const model *m, int64_t tokens, err *e) {
         if (!l->t || !l->cov)
             return false;
     }
-    return g->l && (g->n || err_set(e, ERR_UNSUPPORTED, "the model has no layer with a matrix state"));
+    return g->l &&
+           (g->n || err_set(e, ERR_UNSUPPORTED, "the model has no layer with a matrix state"));
 }
 
 // ids [prefix + tokens]; input[k] is the k-th token of the word.
@@ -291,7 +292,8 @@ static bool fit_head(const double *A, double *cov, const word_task *t, mechanism
         if (now == 0 || (r <= most && w[K - now] < 1e-9 * w[K - 1]))
             continue;
         for (int g = 0; g < n; g++)
-            restrict_to(A + (size_t)g * (size_t)(K * K), cov, K, now, B + (size_t)g * (size_t)(now * now));
+            restrict_to(A + (size_t)g * (size_t)(K * K), cov, K, now,
+                        B + (size_t)g * (size_t)(now * now));
         fit f = fit_pairs(B, now, t, error, scratch);
         if (f.faithful && (best == 0 || f.median < h->fit_median)) {
             best = now;
@@ -317,8 +319,12 @@ static bool fit_head(const double *A, double *cov, const word_task *t, mechanism
 
 static bool head_new(mechanism_head *h, const layer_tape *l, int head, int n, err *e) {
     size_t inputs = (size_t)n;
-    *h = (mechanism_head){.layer = l->layer, .head = head, .n_h = l->s.n_h, .K = l->s.K,
-                          .fit_median = NAN, .fit_rms = NAN};
+    *h = (mechanism_head){.layer = l->layer,
+                          .head = head,
+                          .n_h = l->s.n_h,
+                          .K = l->s.K,
+                          .fit_median = NAN,
+                          .fit_rms = NAN};
     h->beta = mem_alloc(inputs * (size_t)h->n_h, sizeof *h->beta, "write strengths", e);
     h->error = mem_alloc(inputs, sizeof *h->error, "a fit", e);
     h->angle = mem_alloc(inputs, sizeof *h->angle, "a fit", e);

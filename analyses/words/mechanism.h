@@ -25,15 +25,15 @@ enum { MECHANISM_DIMS = 8, MECHANISM_PCA = 8 };
 
 typedef struct mechanism_head {
     int layer, head, n_h, K;
-    double *beta;                 // [n_inputs, n_h] mean; NaN without a write strength
-    double spread;                // root mean square of |A_t - A_g|_F / root mean square |A_g - A_h|_F
-    double pca[MECHANISM_PCA];    // cumulative share of the keys' squared length, not centred
+    double *beta;              // [n_inputs, n_h] mean; NaN without a write strength
+    double spread;             // root mean square of |A_t - A_g|_F / root mean square |A_g - A_h|_F
+    double pca[MECHANISM_PCA]; // cumulative share of the keys' squared length, not centred
     double pca_centred[MECHANISM_PCA]; // of their variance
-    int dims;                     // r; 0: no faithful one, or no group
-    double fit_median, fit_rms;   // over pairs (g, h); NaN with dims 0
-    double *error;                // [n_inputs] median over h and over both sides of error(g, .)
-    double *angle;                // [n_inputs] largest rotation angle of B_g in degrees
-    double *determinant;          // [n_inputs] of B_g: -1 a mirror, 1 a rotation
+    int dims;                          // r; 0: no faithful one, or no group
+    double fit_median, fit_rms;        // over pairs (g, h); NaN with dims 0
+    double *error;       // [n_inputs] median over h and over both sides of error(g, .)
+    double *angle;       // [n_inputs] largest rotation angle of B_g in degrees
+    double *determinant; // [n_inputs] of B_g: -1 a mirror, 1 a rotation
 } mechanism_head;
 
 typedef struct mechanism {

@@ -30,7 +30,7 @@ static bool add_cells(figure *f, const mechanism_head *h, const word_task *t, er
     size_t rows = (size_t)h->n_h, cols = (size_t)t->n_inputs;
     double *cell = mem_alloc(rows * cols, sizeof *cell, "cells", e);
     double *x = mem_alloc(cols + 1, sizeof *x, "cells", e);
-    char (*name)[40] = mem_alloc(rows, sizeof *name, "cells", e);
+    char(*name)[40] = mem_alloc(rows, sizeof *name, "cells", e);
     const char **label = mem_alloc(rows, sizeof *label, "cells", e);
     bool ok = cell && x && name && label;
     for (size_t j = 0; ok && j < rows; j++) {
@@ -54,17 +54,19 @@ static figure *strengths(const mechanism_head *h, const word_task *t, const char
     char id[64], title[200], sub[260];
     bool bars = t->n_inputs <= MOST_BARS;
     snprintf(id, sizeof id, "words-beta-l%d-h%d", h->layer, h->head);
-    snprintf(title, sizeof title, "write strength of each element of %s, %s L%d.H%d", t->name, model,
-             h->layer, h->head);
+    snprintf(title, sizeof title, "write strength of each element of %s, %s L%d.H%d", t->name,
+             model, h->layer, h->head);
     if (h->dims)
         snprintf(sub, sizeof sub, "A_g A_h = A_gh in %d dimensions: median error %.2g; %s", h->dims,
                  h->fit_median, how);
     else
         snprintf(sub, sizeof sub, "%s", how);
     figure *f = figure_new(bars ? FIG_BARS : FIG_HEATMAP, id, title, sub, e);
-    bool ok = f && figure_axis(&f->x, bars ? "element" : "element (id)", "of the group", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, bars ? "beta" : "micro-step", "1", SCALE_LINEAR, e) &&
-              (bars ? add_bars(f, h, t, e) : add_cells(f, h, t, e));
+    bool ok =
+        f &&
+        figure_axis(&f->x, bars ? "element" : "element (id)", "of the group", SCALE_LINEAR, e) &&
+        figure_axis(&f->y, bars ? "beta" : "micro-step", "1", SCALE_LINEAR, e) &&
+        (bars ? add_bars(f, h, t, e) : add_cells(f, h, t, e));
     if (ok && bars) {
         f->y.lo = 0;
         f->y.hi = 2.2;
@@ -76,8 +78,8 @@ static figure *strengths(const mechanism_head *h, const word_task *t, const char
     return NULL;
 }
 
-static figure *components(const mechanism *x, const word_task *t, const char *model, const char *how,
-                          err *e) {
+static figure *components(const mechanism *x, const word_task *t, const char *model,
+                          const char *how, err *e) {
     char title[200], sub[260];
     double n[MECHANISM_PCA];
     snprintf(title, sizeof title, "directions that the keys need, %s on %s", model, t->name);
@@ -85,8 +87,7 @@ static figure *components(const mechanism *x, const word_task *t, const char *mo
     for (int i = 0; i < MECHANISM_PCA; i++)
         n[i] = i + 1;
     figure *f = figure_new(FIG_CURVES, "words-key-pca", title, sub, e);
-    bool ok = f &&
-              figure_axis(&f->x, "principal directions", "count", SCALE_LINEAR, e) &&
+    bool ok = f && figure_axis(&f->x, "principal directions", "count", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "share", "fraction", SCALE_LINEAR, e);
     if (ok) {
         f->x.lo = f->y.lo = 0;
@@ -100,8 +101,8 @@ static figure *components(const mechanism *x, const word_task *t, const char *mo
         if (isnan(h->pca[0]))
             continue;
         snprintf(name, sizeof name, i == 0 ? "L%d.H%d, not centred" : "L%d.H%d", h->layer, h->head);
-        ok = figure_series(f, name, i == 0 ? STYLE_LINE : STYLE_FAINT, MECHANISM_PCA, n, h->pca, NULL,
-                           NULL, NULL, e);
+        ok = figure_series(f, name, i == 0 ? STYLE_LINE : STYLE_FAINT, MECHANISM_PCA, n, h->pca,
+                           NULL, NULL, NULL, e);
         if (ok && i > 0)
             f->series[f->n_series - 1].silent = true;
         if (ok && i == 0) {

@@ -131,11 +131,10 @@ word_task *task_named(const char *name, err *e) {
                                  e);
     // A cycle of all states, a swap of two, and a reset to the middle one.
     if (strcmp(name, "five-state") == 0)
-        return task_of_automaton(name, 4, (const char *[]){"stay", "cycle", "swap", "middle"}, 5,
-                                 (const char *[]){"q0", "q1", "q2", "q3", "q4"}, 0,
-                                 (int32_t[]){0, 1, 1, 2, 1, 2, 0, 2, 2, 3, 2, 2, 3, 4, 3, 2, 4, 0,
-                                             4, 2},
-                                 e);
+        return task_of_automaton(
+            name, 4, (const char *[]){"stay", "cycle", "swap", "middle"}, 5,
+            (const char *[]){"q0", "q1", "q2", "q3", "q4"}, 0,
+            (int32_t[]){0, 1, 1, 2, 1, 2, 0, 2, 2, 3, 2, 2, 3, 4, 3, 2, 4, 0, 4, 2}, e);
     if (sscanf(name, "mod%d-reset%n", &m, &end) == 1 && end && !name[end] && m >= 2 && m <= 16)
         return counter(m, e);
     return NULL;

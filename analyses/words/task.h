@@ -27,9 +27,9 @@ enum { TASK_MAX_PREFIX = 8, TASK_MAX_STATES = GROUP_MAX_SIZE };
 typedef struct word_task {
     char name[64];
     int n_inputs, n_states, start;
-    int32_t *next;                                 // [n_states, n_inputs]
-    int32_t *input_id;                             // [n_inputs]
-    int32_t *answer_id;                            // [n_states]
+    int32_t *next;                                     // [n_states, n_inputs]
+    int32_t *input_id;                                 // [n_inputs]
+    int32_t *answer_id;                                // [n_states]
     char (*input)[GROUP_LABEL], (*state)[GROUP_LABEL]; // their names
     int32_t prefix[TASK_MAX_PREFIX];
     int n_prefix;

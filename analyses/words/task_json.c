@@ -64,8 +64,7 @@ static bool read_perms(const json_t *list, const char *file, int size, int degre
             return wrong(file, "\"elements\" are no permutations of one length", e);
         for (int i = 0; i < degree; i++) {
             const json_t *v = json_array_get(row, (size_t)i);
-            if (!json_is_integer(v) || json_integer_value(v) < 0 ||
-                json_integer_value(v) >= degree)
+            if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= degree)
                 return wrong(file, "\"elements\" holds something that is no permutation", e);
             perm[a * degree + i] = (uint8_t)json_integer_value(v);
         }
@@ -187,8 +186,8 @@ static word_task *read_automaton(const json_t *root, const char *file, err *e) {
     const char *name = json_string_value(json_object_get(root, "automaton"));
     const char **input = read_names(root, "tokens", file, 1024, &n_inputs, e);
     const char **state = input ? read_names(root, "states", file, 1024, &n_states, e) : NULL;
-    int start = state ? place(state, n_states, json_string_value(json_object_get(root, "start")))
-                      : -1;
+    int start =
+        state ? place(state, n_states, json_string_value(json_object_get(root, "start"))) : -1;
     if (state && start < 0)
         wrong(file, "\"start\" is none of the states", e);
     if (start >= 0)
@@ -294,8 +293,8 @@ json_t *task_json(const word_task *t) {
         bad |= json_object_set_new(j, "group", json_string(t->g->name));
         bad |= json_object_set_new(j, "elements", perms_json(t->g));
         bad |= json_object_set_new(j, "names", names_json(t->input, t->n_inputs));
-        bad |= json_object_set_new(j, "convention",
-                                   json_string(t->left ? left_words : right_words));
+        bad |=
+            json_object_set_new(j, "convention", json_string(t->left ? left_words : right_words));
     } else {
         bad |= json_object_set_new(j, "automaton", json_string(t->name));
         bad |= json_object_set_new(j, "tokens", names_json(t->input, t->n_inputs));

@@ -53,10 +53,11 @@ static void took(void *ctx, int64_t i, const int32_t *best, const int32_t *want,
 static bool count_all(const word_task *t, const words_options *o, int64_t *count, err *e) {
     double n = pow(t->n_inputs, (double)o->length);
     if (n > WORDS_MOST)
-        return err_set(e, ERR_USAGE,
-                       "option --all: %d tokens make %.3g words of length %lld, at most %d are read; "
-                       "take a shorter --length, or --count random ones",
-                       t->n_inputs, n, (long long)o->length, WORDS_MOST);
+        return err_set(
+            e, ERR_USAGE,
+            "option --all: %d tokens make %.3g words of length %lld, at most %d are read; "
+            "take a shorter --length, or --count random ones",
+            t->n_inputs, n, (long long)o->length, WORDS_MOST);
     *count = (int64_t)llround(n);
     return true;
 }
@@ -72,7 +73,9 @@ bool words_run(const model *m, const word_task *t, const words_options *o, progr
         return false;
     snprintf(r->task, sizeof r->task, "%s", t->name);
     snprintf(r->order, sizeof r->order, "%s",
-             !t->g ? "" : t->left ? "y_t = x_t . y_{t-1}" : "y_t = y_{t-1} . x_t");
+             !t->g     ? ""
+             : t->left ? "y_t = x_t . y_{t-1}"
+                       : "y_t = y_{t-1} . x_t");
     r->chance = task_chance(t);
     r->train_length = t->train_length ? t->train_length : m->info.train_length;
     r->beta_max = o->beta_max;

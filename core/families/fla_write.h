@@ -30,10 +30,10 @@ typedef struct product_sizes {
 // Rows of one output each, as nn.Linear stores them. k, v and b are step-major: row
 // (j H + h) K + i of k belongs to micro-step j, head h, channel i.
 typedef struct product_layer {
-    float *q;               // [H K, D]
-    float *k, *v, *b;       // [n_h H K, D], [n_h H V, D], [n_h H, D]
-    float *a, *dt, *a_log;  // [H, D], [H], [H]; NULL without a forget gate
-    float *o;               // [D, H V]
+    float *q;                // [H K, D]
+    float *k, *v, *b;        // [n_h H K, D], [n_h H V, D], [n_h H, D]
+    float *a, *dt, *a_log;   // [H, D], [H], [H]; NULL without a forget gate
+    float *o;                // [D, H V]
     float *gate, *up, *down; // [inter, D], [inter, D], [D, inter]
 } product_layer;
 
