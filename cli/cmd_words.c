@@ -90,7 +90,13 @@ static word_task *task_asked(const job *j, const char *model, err *e) {
         }
     } else if (w->automaton) {
         t = task_named(w->automaton, e);
-        if (!t && e->code == ERR_NONE)
+        if (!t && !file_exists(w->automaton))
+            err_set(
+                e, ERR_USAGE,
+                "option --automaton: %s: no such automaton (parity, flip-flop, modN-reset with N "
+                "up to 16, five-state) and no such file",
+                text_show(w->automaton));
+        else if (!t)
             t = task_read(w->automaton, e);
         if (t && file && !file->g && strcmp(file->name, t->name) == 0) {
             task_free(t);

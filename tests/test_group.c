@@ -32,9 +32,15 @@ static void groups_have_their_sizes_and_element_orders(void **state) {
         const char *name;
         int size, orders[8]; // elements of order 1, 2, 3 ...
     } known[] = {
-        {"S3", 6, {1, 3, 2}},        {"s4", 24, {1, 9, 8, 6}},    {"S5", 120, {1, 25, 20, 30, 24, 20}},
-        {"S6", 720, {0}},            {"A4", 12, {1, 3, 8}},       {"A5", 60, {1, 15, 20, 0, 24}},
-        {"C6", 6, {1, 1, 2, 0, 0, 2}}, {"D4", 8, {1, 5, 0, 2}},   {"D2", 4, {1, 3}},
+        {"S3", 6, {1, 3, 2}},
+        {"s4", 24, {1, 9, 8, 6}},
+        {"S5", 120, {1, 25, 20, 30, 24, 20}},
+        {"S6", 720, {0}},
+        {"A4", 12, {1, 3, 8}},
+        {"A5", 60, {1, 15, 20, 0, 24}},
+        {"C6", 6, {1, 1, 2, 0, 0, 2}},
+        {"D4", 8, {1, 5, 0, 2}},
+        {"D2", 4, {1, 3}},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         group *g = named(known[i].name);
@@ -167,9 +173,10 @@ static void bad_files_are_named_with_what_is_wrong(void **state) {
     refused("{\"group\": \"G\", \"elements\": [[0, 1], [1, 2]]}", "no permutation");
     refused("{\"group\": \"G\", \"elements\": [[0, 1], [0]]}", "of one length");
     refused("{\"group\": \"G\", \"elements\": [[0, 1], [1, 0]]}", "convention");
-    refused("{\"group\": \"G\", \"elements\": [[0, 1, 2], [1, 2, 0]], \"convention\": \"y_t = x_t . "
-            "y_{t-1}\"}",
-            "the product of elements 1 and 1 is none");
+    refused(
+        "{\"group\": \"G\", \"elements\": [[0, 1, 2], [1, 2, 0]], \"convention\": \"y_t = x_t . "
+        "y_{t-1}\"}",
+        "the product of elements 1 and 1 is none");
     refused("{\"group\": \"G\", \"elements\": [[0, 1], [0, 1]], \"convention\": \"y_t = x_t . "
             "y_{t-1}\"}",
             "are the same");

@@ -77,7 +77,7 @@ static void expressions_have_the_value_that_is_said(void **state) {
                     fail_msg("%s is not %d modulo %d", text, value, m);
                 assert_string_equal(p.s, "=");
                 // The next length that there is: odd ones, or all but 2, 3 and 6.
-                int want = kind == LANGUAGE_ARITHMETIC ? length + (length % 2 == 0)
+                int want = kind == LANGUAGE_ARITHMETIC  ? length + (length % 2 == 0)
                            : length == 2 || length == 3 ? 4
                            : length == 6                ? 7
                                                         : length;

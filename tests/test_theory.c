@@ -21,9 +21,9 @@
 #include <cmocka.h>
 
 static const char *const names[] = {
-    "s2",           "s3",           "s4",     "s5",           "s3-rotations", "a4-rotations",
-    "s4-rotations", "a5-rotations", "c3",     "c7",           "mod3",         "d2-rotations",
-    "d5-rotations", "d2",           "d3",     "d8",           "parity",       "flip-flop",
+    "s2",           "s3",           "s4",        "s5",        "s3-rotations", "a4-rotations",
+    "s4-rotations", "a5-rotations", "c3",        "c7",        "mod3",         "d2-rotations",
+    "d5-rotations", "d2",           "d3",        "d8",        "parity",       "flip-flop",
     "mod3-reset",   "mod7-reset",   "s3-lookup", "five-state"};
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -95,7 +95,10 @@ static void every_short_word_is_right(void **state) {
     long total = 0;
     for (int i = 0; i < NAMES; i++) {
         opened x = open_it(names[i], PRECISION_F32);
-        int64_t length = x.t->n_inputs > 30 ? 1 : x.t->n_inputs > 12 ? 2 : x.t->n_inputs > 6 ? 3 : 4;
+        int64_t length = x.t->n_inputs > 30   ? 1
+                         : x.t->n_inputs > 12 ? 2
+                         : x.t->n_inputs > 6  ? 3
+                                              : 4;
         words_result r = run_words(&x, length, 0, true);
         total += r.count;
         assert_int_equal(r.count, llround(pow(x.t->n_inputs, (double)length)));
@@ -138,8 +141,8 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
 // angles keep 1e-5.
 static void spectra_are_roots_of_unity(void **state) {
     (void)state;
-    static const char *const groups[] = {"s3", "s4", "s5", "s4-rotations", "a5-rotations", "c7",
-                                         "d5-rotations"};
+    static const char *const groups[] = {"s3",           "s4", "s5",          "s4-rotations",
+                                         "a5-rotations", "c7", "d5-rotations"};
     double worst_angle = 0, worst_modulus = 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         enum { T = 400 };
@@ -174,7 +177,8 @@ static void spectra_are_roots_of_unity(void **state) {
                     order++;
                 if (!spectrum_window(&view, last, W, eig, NULL, &facts, &e))
                     fail_msg("%s", e.text);
-                double each = mixer->heads.n_h * W > reflections ? mixer->heads.n_h * W : reflections;
+                double each =
+                    mixer->heads.n_h * W > reflections ? mixer->heads.n_h * W : reflections;
                 for (int n = 0; n < view.K; n++) {
                     double turn = carg(eig[n]) / (2 * M_PI) * order;
                     double angle = fabs(turn - round(turn)) * 2 * M_PI / order;
@@ -228,8 +232,14 @@ static void margins_are_those_of_the_constructions(void **state) {
     static const struct {
         const char *name;
         double margin;
-    } known[] = {{"s3", 0.5}, {"s4", 0.2}, {"s5", 0.1}, {"s4-rotations", 0.275},
-                 {"a5-rotations", 0.107}, {"s3-rotations", 0.5}, {"d8", 0.0761}, {"mod3", 1.5}};
+    } known[] = {{"s3", 0.5},
+                 {"s4", 0.2},
+                 {"s5", 0.1},
+                 {"s4-rotations", 0.275},
+                 {"a5-rotations", 0.107},
+                 {"s3-rotations", 0.5},
+                 {"d8", 0.0761},
+                 {"mod3", 1.5}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         err e = {0};
         theory_built b;
@@ -272,19 +282,19 @@ static void a_plain_program_reads_the_same_losses_and_states(void **state) {
         opened x = open_it(small[i], PRECISION_F64);
         tiny_model *plain = tiny_load(files_path("%s", small[i]));
         const head_shape *s = &model_mixer(x.m, 0)->heads;
-        plain->s = (tiny_spec){
-            .family = "gated_deltaproduct",
-            .D = (int)x.m->info.D,
-            .L = x.m->info.n_layers,
-            .H = 1,
-            .Hk = 1,
-            .K = s->K,
-            .V = s->V,
-            .n_h = s->n_h,
-            .n_vocab = (int)x.m->info.n_vocab,
-            .inter = (int)tiny_get(plain, "model.layers.0.mlp.up_proj.weight")->dims[0],
-            .forget = s->decay == DECAY_HEAD,
-            .neg = true};
+        plain->s =
+            (tiny_spec){.family = "gated_deltaproduct",
+                        .D = (int)x.m->info.D,
+                        .L = x.m->info.n_layers,
+                        .H = 1,
+                        .Hk = 1,
+                        .K = s->K,
+                        .V = s->V,
+                        .n_h = s->n_h,
+                        .n_vocab = (int)x.m->info.n_vocab,
+                        .inter = (int)tiny_get(plain, "model.layers.0.mlp.up_proj.weight")->dims[0],
+                        .forget = s->decay == DECAY_HEAD,
+                        .neg = true};
         int32_t ids[T];
         uint64_t seed = 4;
         for (int t = 0; t < T; t++)
@@ -333,12 +343,13 @@ static void automata_from_files_are_built_or_refused(void **state) {
     (void)state;
     err e = {0};
     theory_built b;
-    files_text(files_path("door.json"),
-               "{\"automaton\": \"door\", \"tokens\": [\"push\", \"lock\", \"look\"], \"states\": "
-               "[\"open\", \"shut\", \"locked\"], \"start\": \"shut\", \"next\": {\"open\": "
-               "{\"push\": \"shut\", \"lock\": \"locked\", \"look\": \"open\"}, \"shut\": {\"push\": "
-               "\"open\", \"lock\": \"locked\", \"look\": \"shut\"}, \"locked\": {\"push\": "
-               "\"locked\", \"lock\": \"locked\", \"look\": \"locked\"}}}");
+    files_text(
+        files_path("door.json"),
+        "{\"automaton\": \"door\", \"tokens\": [\"push\", \"lock\", \"look\"], \"states\": "
+        "[\"open\", \"shut\", \"locked\"], \"start\": \"shut\", \"next\": {\"open\": "
+        "{\"push\": \"shut\", \"lock\": \"locked\", \"look\": \"open\"}, \"shut\": {\"push\": "
+        "\"open\", \"lock\": \"locked\", \"look\": \"shut\"}, \"locked\": {\"push\": "
+        "\"locked\", \"lock\": \"locked\", \"look\": \"locked\"}}}");
     assert_true(theory_build(files_path("door.json"), &b, &e));
     assert_int_equal(b.m->s.K, 4);
     assert_true(b.m->s.forget);

@@ -167,8 +167,9 @@ static void trained_groups_have_their_peers_accuracy(void **state) {
         const char *name;
         int64_t words;
         double noise;
-    } known[] = {
-        {"group-s3-nh2-l1", 48, 0.02}, {"group-s4-nh1-l1", 192, 0.03}, {"group-s4-nh2-l1", 64, 0.1}};
+    } known[] = {{"group-s3-nh2-l1", 48, 0.02},
+                 {"group-s4-nh1-l1", 192, 0.03},
+                 {"group-s4-nh2-l1", 64, 0.1}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char path[128];
         snprintf(path, sizeof path, "checkpoints/%s", known[i].name);
@@ -182,15 +183,17 @@ static void trained_groups_have_their_peers_accuracy(void **state) {
         assert_true(npy_read(file, &a, &e));
         double *peer = npy_as_f64(&a, &e), worst = 0;
         opened x = open_folder(folder, 0);
-        words_result r = read_words(&x, (words_options){.length = 512, .count = known[i].words, .seed = 1});
+        words_result r =
+            read_words(&x, (words_options){.length = 512, .count = known[i].words, .seed = 1});
         for (int from = 0; from < 512; from += 32) {
             double sum = 0;
             for (int k = from; k < from + 32; k++)
                 sum += peer[k] / 32;
             worst = fmax(worst, fabs(sum - words_mean(&r, from, from + 32)));
         }
-        printf("measured %s, %lld words: blocks of 32 within %.4f of the peer's 1024 (allowed %.2f)\n",
-               known[i].name, (long long)known[i].words, worst, known[i].noise);
+        printf(
+            "measured %s, %lld words: blocks of 32 within %.4f of the peer's 1024 (allowed %.2f)\n",
+            known[i].name, (long long)known[i].words, worst, known[i].noise);
         assert_true(worst <= known[i].noise);
         if (i == 1) { // falls from 1 to 1/12: chance is 1/24
             assert_true(words_mean(&r, 0, 2) == 1);

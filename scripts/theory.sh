@@ -1,0 +1,81 @@
+#!/bin/bash
+# Writes docs/theory.md: how far constructions and trained group models get on their word problems.
+#   scripts/theory.sh [WORDS_TRAINED] > docs/theory.md      (default 4096; some minutes on two cores)
+# Options for deltop words (a device, say) may stand in $DELTOP_WORDS.
+set -eu
+cd "$(dirname "$0")/.."
+trained=${1:-4096}
+shared=${DELTOP_SHARED:-../shared}
+how=${DELTOP_WORDS:---device cpu --precision f32}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# field FILE NAME: the number behind "NAME": in one-line-a-key JSON.
+field() {
+    sed -n "s/.*\"$2\": \([^,}]*\).*/\1/p" "$1" | head -1
+}
+
+cat <<EOF
+# Word problems: what constructions and trained models get right
+
+Made by \`scripts/theory.sh\` on $(date -u +%Y-%m-%d); \`deltop words ... $how\`.
+
+## Constructions
+
+\`deltop theory NAME --out DIR\` writes the checkpoint, \`deltop words DIR --length 4096 --count 32\` reads 32 random words of 4096 tokens from disk
+through the whole model. A word counts when all of its 4096 answers are right. The margin is 1 less the largest cosine between the ideal
+read-outs of two answers: what rounding may not use up. \`deltop theory --explain NAME\` tells how each works.
+
+| construction | ids | layers | n_h | heads x K x V | width | parameters | margin | words right | answers right |
+|---|---|---|---|---|---|---|---|---|---|
+EOF
+for name in s2 s3 s4 s5 s6 s3-rotations a4-rotations s4-rotations a5-rotations c3 mod3 c16 \
+    d2-rotations d5-rotations d16-rotations d2 d3 d4 d5 d6 d7 d8 d16 s3-lookup parity flip-flop \
+    mod3-reset mod16-reset five-state; do
+    ./deltop theory "$name" --out "$work/m" --quiet >/dev/null
+    ./deltop theory "$name" --json >"$work/t.json"
+    ./deltop words "$work/m" --length 4096 --count 32 --quiet $how --json >"$work/w.json"
+    ids=$(./deltop theory --explain "$name" | sed -n '1s/.*\[\(.*\)\].*/\1/p')
+    t=$work/t.json w=$work/w.json
+    printf '| %s | %s | %s | %s | %s x %s x %s | %s | %s | %.3g | %s of 32 | %.6f |\n' "$name" "$ids" \
+        "$(field $t layers)" "$(field $t n_h)" "$(field $t heads)" "$(field $t K)" "$(field $t V)" \
+        "$(field $t hidden_size)" "$(field $t parameters)" "$(field $t margin)" \
+        "$(field $w without_mistake)" "$(field $w mean)"
+    rm -rf "$work/m"
+done
+cat <<EOF
+
+In bfloat16 they are not exact: a key of 8 bits is up to 0.2 % off its direction, and every reflection adds that. \`verify --device\` and
+\`words --precision f32\` run them in float32 on a GPU. Not written at all, because FLA's layout has no room for them (\`theory --list\`):
+the swap and copy factors of RWKV-7 (T07: its rate stays below 1, so no eigenvalue below 0), cascades of automata (T06: the Krohn-Rhodes
+decomposition is not computed), and look-up tables beyond S3 (T03: 1327104 hidden units for S4 with n_h = 2).
+
+EOF
+ls "$shared"/checkpoints/group-*/group.json >/dev/null 2>&1 || exit 0
+cat <<EOF
+## Trained models
+
+Three models with 8 heads of 32, trained on words of 128 tokens, read $trained random words of 512; beside them the accuracies that another
+program measured on 1024 words (a standard error of up to 0.016 a position). \`deltop words MODEL --count $trained --mechanism\`; the columns
+compare accuracies at a position. The head is the one whose transitions multiply most like the group: the median over pairs of
+|A_g A_h - A_gh| over |A_g - A_h| on the leading directions of its states, and the elements that it gets wrong.
+
+| model | accuracy, positions 1-128 | 129-512 | last 32 | the peer's last 32 | first 32 positions, largest difference | blocks of 32, largest | head | directions | median error | odd elements |
+|---|---|---|---|---|---|---|---|---|---|---|
+EOF
+for g in "$shared"/checkpoints/group-*; do
+    ./deltop words "$g" --count "$trained" --mechanism --quiet $how --out "$work/g" >"$work/text"
+    head=$(grep -m1 -E '^  L[0-9]+\.H' "$work/text" | awk '{ print $1 " | " $2 " | " $3 }')
+    odd=$(sed -n 's/.*represented but for [0-9]* elements*: //p' "$work/text")
+    ${PYTHON:-python3} - "$work/g/words.npy" "$g/peer_accuracy_512.npy" "$(basename "$g")" "$head" "${odd:--}" <<'PY'
+import sys
+import numpy as np
+
+ours, peer = np.load(sys.argv[1])[0], np.load(sys.argv[2])
+gap = ours - peer
+print("| %s | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %s | %s |" % (
+    sys.argv[3], ours[:128].mean(), ours[128:].mean(), ours[-32:].mean(), peer[-32:].mean(),
+    abs(gap[:32]).max(), abs(gap.reshape(-1, 32).mean(1)).max(), sys.argv[4], sys.argv[5]))
+PY
+    rm -rf "$work/g"
+done
