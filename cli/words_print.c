@@ -109,6 +109,8 @@ void words_print_language(const output *out, const language_result *r) {
             r->beta_max);
     output_print(out, "  accuracy %.4f, guessing %.4f; scaled accuracy %.4f\n", accuracy, r->chance,
                  language_scaled(accuracy, r->chance));
+    output_print(out, "  always the commonest answer: %.4f, scaled %.4f\n", language_commonest(r),
+                 language_scaled(language_commonest(r), r->chance));
 }
 
 // ---- JSON -----------------------------------------------------------------------------------------------
@@ -162,10 +164,11 @@ json_t *words_json(const words_result *r, const word_task *t, const mechanism *x
 
 json_t *words_language_json(const language_result *r) {
     double accuracy = (double)r->right / (double)r->count;
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:o}", "model",
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "model",
                      output_json_text(r->model), "language", r->name, "expressions",
                      (json_int_t)r->count, "from", (json_int_t)r->from, "to", (json_int_t)r->to,
                      "right", (json_int_t)r->right, "accuracy", accuracy, "chance", r->chance,
-                     "scaled_accuracy", language_scaled(accuracy, r->chance), "beta_cut_to",
+                     "scaled_accuracy", language_scaled(accuracy, r->chance), "commonest",
+                     language_commonest(r), "beta_cut_to",
                      r->beta_max > 0 ? json_real(r->beta_max) : json_null());
 }

@@ -52,13 +52,14 @@ static void a_construction_is_written_read_and_right(void **state) {
     (void)state;
     make_theory("s3");
     assert_int_equal(files_count(files_path("s3")), 7);
-    json_t *v = json_of(ARGS("words", files_path("s3"), "--length", "100", "--count", "20", "--json",
-                             "--mechanism", "--device", "cpu"),
+    json_t *v = json_of(ARGS("words", files_path("s3"), "--length", "100", "--count", "20",
+                             "--json", "--mechanism", "--device", "cpu"),
                         0);
     json_t *r = json_array_get(json_object_get(v, "results"), 0);
     assert_int_equal(json_integer_value(json_object_get(r, "without_mistake")), 20);
     assert_true(json_number_value(json_object_get(r, "mean")) == 1);
-    assert_int_equal(json_array_size(json_object_get(r, "accuracy")), 4); // 3 blocks of 32 and 4 more
+    assert_int_equal(json_array_size(json_object_get(r, "accuracy")),
+                     4); // 3 blocks of 32 and 4 more
     json_t *head = json_array_get(json_object_get(r, "heads"), 0);
     assert_int_equal(json_integer_value(json_object_get(head, "dimensions")), 2);
     assert_int_equal(json_array_size(json_object_get(head, "elements")), 6);
@@ -103,9 +104,13 @@ static void other_commands_read_constructions(void **state) {
 static void lists_explanations_and_costs_fit_a_terminal(void **state) {
     (void)state;
     const char *const *const calls[] = {
-        ARGS("theory", "--list"), ARGS("theory", "--cost", "--degree", "4"),
-        ARGS("theory", "--explain", "s4", "d5", "rwkv7-swap", "s<n>"), ARGS("verify", "--only", "G,S"),
-        ARGS("verify", "--demo", "rotation"), ARGS("help", "words"), ARGS("help", "theory"),
+        ARGS("theory", "--list"),
+        ARGS("theory", "--cost", "--degree", "4"),
+        ARGS("theory", "--explain", "s4", "d5", "rwkv7-swap", "s<n>"),
+        ARGS("verify", "--only", "G,S"),
+        ARGS("verify", "--demo", "rotation"),
+        ARGS("help", "words"),
+        ARGS("help", "theory"),
         ARGS("help", "verify")};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         run r = start(calls[i]);
@@ -144,8 +149,8 @@ static void verify_tells_what_it_measured(void **state) {
                     json_number_value(json_object_get(c, "allowed")));
     }
     json_decref(v);
-    v = json_of(ARGS("verify", "--plot", "prop1", "--cos", "0.5", "--out", files_path("p"), "--json"),
-                0);
+    v = json_of(
+        ARGS("verify", "--plot", "prop1", "--cos", "0.5", "--out", files_path("p"), "--json"), 0);
     assert_int_equal(files_count(files_path("p")), 3);
     json_decref(v);
 }

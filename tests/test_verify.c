@@ -66,8 +66,8 @@ static void every_formula_has_a_check_and_every_check_passes(void **state) {
                 which = r.row[i].c->id;
             }
         }
-        printf("measured seed %d: %zu errors, the largest %.2f of what is allowed (%s)\n", (int)seed,
-               r.n, worst, which);
+        printf("measured seed %d: %zu errors, the largest %.2f of what is allowed (%s)\n",
+               (int)seed, r.n, worst, which);
         verify_free(&r);
     }
     assert_int_equal(files_count(files_folder()), 0); // checkpoints are gone
@@ -92,7 +92,8 @@ static void nan_norm(backend *be, mat x, mat w, double eps, mat y) {
 
 static bool failing_svals(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                           const int64_t *at, int64_t n, double *sv, double *fro, err *e) {
-    (void)be, (void)s, (void)state, (void)heads, (void)n_heads, (void)at, (void)n, (void)sv, (void)fro;
+    (void)be, (void)s, (void)state, (void)heads, (void)n_heads, (void)at, (void)n, (void)sv,
+        (void)fro;
     return err_set(e, ERR_NUMERIC, "no singular values today");
 }
 

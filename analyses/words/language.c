@@ -170,6 +170,8 @@ static void took(void *ctx, int64_t i, const int32_t *best, const int32_t *want,
     (void)i;
     int64_t length = n - j->l->n_prefix - (j->l->kind != LANGUAGE_PARITY);
     bool right = best[n - 1] == want[n - 1];
+    for (int v = 0; v < j->l->modulus; v++)
+        j->r->value[v] += j->l->answer[v] == want[n - 1];
     j->r->seen[length]++;
     j->r->hit[length] += right;
     j->r->right += right;
@@ -205,9 +207,12 @@ bool language_run(const model *m, const language *l, int64_t from, int64_t to, i
     r->train_length = m->info.train_length;
     r->seen = mem_zalloc((size_t)to + 8, sizeof *r->seen, "accuracies", e);
     r->hit = mem_zalloc((size_t)to + 8, sizeof *r->hit, "accuracies", e);
+    r->value = mem_zalloc((size_t)l->modulus, sizeof *r->value, "accuracies", e);
+    r->modulus = l->modulus;
     job j = {l, r, seed};
     word_source s = {&j, count, l->n_prefix + to + 8, make, took};
-    if (r->seen && r->hit && words_read(m, &s, block, beta_max, progress, progress_ctx, e))
+    if (r->seen && r->hit && r->value &&
+        words_read(m, &s, block, beta_max, progress, progress_ctx, e))
         return true;
     language_free(r);
     return false;
@@ -216,7 +221,15 @@ bool language_run(const model *m, const language *l, int64_t from, int64_t to, i
 void language_free(language_result *r) {
     free(r->seen);
     free(r->hit);
+    free(r->value);
     *r = (language_result){0};
+}
+
+double language_commonest(const language_result *r) {
+    int64_t most = 0;
+    for (int v = 0; v < r->modulus; v++)
+        most = r->value[v] > most ? r->value[v] : most;
+    return (double)most / (double)r->count;
 }
 
 double language_scaled(double accuracy, double chance) {

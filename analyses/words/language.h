@@ -42,11 +42,16 @@ typedef struct language_result {
     char model[128], name[64];
     int64_t from, to;     // lengths drawn
     int64_t count, right; // expressions
-    int64_t *seen, *hit;  // [to + 4]: of each length
+    int64_t *seen, *hit;  // [to + 8]: of each length
+    int64_t *value;       // [modulus]: expressions with each value; they need not be balanced
+    int modulus;
     double chance;
     int64_t train_length;
     double beta_max;
 } language_result;
+
+// Share of expressions with the commonest value: what a model that always says it would score.
+double language_commonest(const language_result *r);
 
 // count expressions with lengths from .. to, all alike likely.
 bool language_run(const model *m, const language *l, int64_t from, int64_t to, int64_t count,
