@@ -334,83 +334,6 @@ static bool expansion(const verify_case *c, double *error, err *e) {
     return true;
 }
 
-enum { KERNEL_GATED = 5, KERNEL_PAIR = 9 };
-enum { HEADS = 2, LONG = 200, WIDE = 64 };
-
-// The backend's chunk form (where it has one) against plain loops: K = V = 64, two heads, 200 tokens,
-// from a state that is not zero. Delta rule with decay, or DPLR with decay per channel (K09).
-static bool kernel(const verify_case *c, double *error, err *e) {
-    uint64_t seed = c->env->seed + 50 + (uint64_t)c->arg;
-    bool pair = c->arg == KERNEL_PAIR;
-    int64_t rows = LONG, nk = HEADS * WIDE;
-    double *all = mem_zalloc((size_t)(rows * nk * 8 + 2 * nk * WIDE), sizeof *all, "a row", e);
-    if (!all)
-        return false;
-    double *q = all, *k = q + rows * nk, *v = k + rows * nk, *a = v + rows * nk, *b = a + rows * nk,
-           *g = b + rows * nk, *o = g + rows * nk, *want = o + rows * nk, *H = want + rows * nk,
-           *Hw = H + nk * WIDE;
-    double beta[LONG * HEADS];
-    small_normals(v, LONG * HEADS * WIDE, &seed);
-    small_normals(H, HEADS * WIDE * WIDE, &seed);
-    for (int i = 0; i < LONG * HEADS; i++) {
-        double read[WIDE];
-        small_unit(q + i * WIDE, WIDE, &seed);
-        small_unit(k + i * WIDE, WIDE, &seed);
-        small_unit(read, WIDE, &seed);
-        beta[i] = pair ? 1 : 2 * random_uniform(&seed);
-        for (int n = 0; n < WIDE; n++) {
-            double rate = random_uniform(&seed);
-            b[i * WIDE + n] = pair ? read[n] : 0;
-            a[i * WIDE + n] = pair ? -rate * read[n] : 0;
-            g[pair ? i * WIDE + n : i] = log(0.9 + 0.1 * rate);
-        }
-    }
-    memcpy(Hw, H, (size_t)(nk * WIDE) * sizeof *H);
-    for (int t = 0; t < LONG; t++)
-        for (int h = 0; h < HEADS; h++) {
-            int i = t * HEADS + h;
-            double *S = Hw + h * WIDE * WIDE, old[WIDE];
-            small_mul(b + i * WIDE, S, 1, WIDE, WIDE, old);
-            for (int n = 0; n < WIDE * WIDE; n++)
-                S[n] *= exp(g[pair ? i * WIDE + n / WIDE : i]);
-            if (!pair)
-                small_reflect(S, WIDE, WIDE, k + i * WIDE, beta[i]);
-            for (int n = 0; n < WIDE * WIDE; n++)
-                S[n] += beta[i] * k[i * WIDE + n / WIDE] * v[i * WIDE + n % WIDE] +
-                        (pair ? a[i * WIDE + n / WIDE] * old[n % WIDE] : 0);
-            small_mul(q + i * WIDE, S, 1, WIDE, WIDE, want + i * WIDE);
-        }
-    head_shape s = {.H = HEADS,
-                    .Hk = HEADS,
-                    .K = WIDE,
-                    .V = WIDE,
-                    .n_h = 1,
-                    .decay = pair ? DECAY_CHANNEL : DECAY_HEAD,
-                    .erase = pair ? ERASE_PAIR : ERASE_KEY,
-                    .scale = 1,
-                    .beta_max = 2};
-    steps x = {.s = s,
-               .T = LONG,
-               .q = host(q, LONG, nk),
-               .k = host(k, LONG, nk),
-               .v = host(v, LONG, nk),
-               .beta = host(beta, LONG, HEADS),
-               .decay = host(g, LONG, pair ? nk : HEADS),
-               .a = pair ? host(a, LONG, nk) : MAT_NONE,
-               .b = pair ? host(b, LONG, nk) : MAT_NONE};
-    recurrence_form before = c->be->recurrence;
-    c->be->recurrence = RECURRENCE_CHUNK;
-    bool ok = on_backend_recurrence(c->be, &x, H, o, e);
-    c->be->recurrence = before;
-    double size = small_norm(Hw, (int)(nk * WIDE)) / sqrt((double)(nk * WIDE));
-    if (ok)
-        *error = small_max(small_difference(H, Hw, (int)(nk * WIDE)),
-                           small_difference(o, want, (int)(rows * nk))) /
-                 size;
-    free(all);
-    return ok;
-}
-
 #define HOST NAN
 const check verify_parallel[] = {
     {"K01", "n_h steps a token as a sequence of single steps", 1e-12, 2e-5, expansion, 0},
@@ -421,9 +344,11 @@ const check verify_parallel[] = {
     {"K05", "chunk step against the loop, from a state", 1e-11, HOST, chunk_formula, 0},
     {"K05", "the chunk's output with M for Gamma must fail (E19)", 0, HOST, chunk_formula, 1},
     // 200 tokens of a contraction; the chunk form's triangular solve costs a digit (kernels/chunk.h).
-    {"K05", "the backend's chunks, K = V = 64, 200 tokens", 1e-11, 2e-4, kernel, KERNEL_GATED},
+    {"K05", "the backend's chunks, K = V = 64, 200 tokens", 1e-11, 2e-4, on_backend_chunks,
+     CHUNKS_DELTA},
     {"K06", "attention map ((Q K^T) . Gamma) T", 1e-12, HOST, attention_map, 0},
     {"K07", "inverse by blocks of 16 against long double", 1e-13, HOST, block_inverse, 0},
-    {"K09", "the backend's DPLR chunks, decay per channel", 1e-11, 2e-4, kernel, KERNEL_PAIR},
+    {"K09", "the backend's DPLR chunks, decay per channel", 1e-11, 2e-4, on_backend_chunks,
+     CHUNKS_PAIR},
 };
 const size_t n_verify_parallel = sizeof verify_parallel / sizeof *verify_parallel;
