@@ -161,11 +161,30 @@ static json_t *built_json(const char *name, const theory_built *b) {
                      b->margin, "prefix_tokens", b->task->n_prefix);
 }
 
+// "s4" of s4, "door" of rules/door.json: the folder's name, and what group.json says.
+static const char *short_name(const char *name, char *buf, size_t size) {
+    file_base(name, buf, size);
+    if (file_ends_with(buf, ".json"))
+        buf[strlen(buf) - strlen(".json")] = 0;
+    return buf;
+}
+
+static bool all_differ(const options *o, err *e) {
+    char a[256], b[256];
+    for (size_t i = 0; i < o->n_operands; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(short_name(o->operand[i], a, sizeof a),
+                       short_name(o->operand[k], b, sizeof b)) == 0)
+                return err_set(e, ERR_USAGE, "theory: two of the names would be written to %s/%s",
+                               text_show(o->out), a);
+    return true;
+}
+
 static bool write(output *out, const options *o, const char *name, const theory_built *b, err *e) {
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json", "sample.npy"};
     char base[256];
-    file_base(name, base, sizeof base);
+    short_name(name, base, sizeof base);
     char *folder = o->n_operands > 1 ? file_join(o->out, base, e) : strdup(o->out);
     if (!folder)
         return err_set(e, ERR_NOMEM, "out of memory: a path");
@@ -199,6 +218,8 @@ static int run(const options *o, err *e) {
                           : "theory: name a construction, or ask for --list or --cost");
         return EXIT_USAGE;
     }
+    if (o->out && !own_options->explain && !all_differ(o, e))
+        return EXIT_USAGE;
     output *out = output_open(o, e);
     json_t *results = json_array();
     bool ok = out != NULL;

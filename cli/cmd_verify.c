@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/results.h"
 #include "cli/say.h"
+#include "core/text.h"
 #include "kernels/cpu/cpu.h"
 
 #include <errno.h>
@@ -201,6 +202,11 @@ static bool demo(output *out, err *e) {
 static int run(const options *o, err *e) {
     const verify_own *v = o->own;
     bool pass = true;
+    if (o->n_operands > 0) {
+        err_set(e, ERR_USAGE, "verify: takes no operand; leave %s away (--only names checks)",
+                text_show(o->operand[0]));
+        return EXIT_USAGE;
+    }
     if ((v->plot != PLOT_NONE) + (v->demo != DEMO_NONE) + (v->only != NULL) > 1) {
         err_set(e, ERR_USAGE, "--only, --plot and --demo exclude each other");
         return EXIT_USAGE;

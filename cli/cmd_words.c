@@ -255,9 +255,11 @@ static bool one(job *j, size_t i, err *e) {
     if (i > 0)
         output_print(j->out, "\n");
     word_task *t = j->own->language ? NULL : task_asked(j, j->o->model[i], e);
+    if (!t && !j->own->language)
+        return false;
     if (t)
         warn_of_rounding(j, t, j->o->model[i]);
-    bool ok = j->own->language ? read_language(j, i, e) : t && read_words(j, i, t, e);
+    bool ok = t ? read_words(j, i, t, e) : read_language(j, i, e);
     task_free(t);
     return ok || (e->code == ERR_NUMERIC || e->code == ERR_UNSUPPORTED || e->code == ERR_INPUT
                       ? err_prefix(e, "%s", text_show(j->o->model[i]))
@@ -297,6 +299,9 @@ static bool check(const options *o, err *e) {
     if (w->from > w->to)
         return err_set(e, ERR_USAGE, "option --from: %lld is above --to %lld", (long long)w->from,
                        (long long)w->to);
+    if (o->length > WORDS_LONGEST)
+        return err_set(e, ERR_USAGE, "option --length: %lld; a word has at most %d tokens",
+                       (long long)o->length, WORDS_LONGEST);
     if (w->all && !o->length)
         return err_set(e, ERR_USAGE, "option --all: needs --length");
     if (w->every_head && !w->mechanism)

@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 trained=${1:-4096}
 shared=${DELTOP_SHARED:-../shared}
+deltop=${DELTOP:-./deltop}
 how=${DELTOP_WORDS:---device cpu --precision f32}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -32,10 +33,10 @@ EOF
 for name in s2 s3 s4 s5 s6 s3-rotations a4-rotations s4-rotations a5-rotations c3 mod3 c16 \
     d2-rotations d5-rotations d16-rotations d2 d3 d4 d5 d6 d7 d8 d16 s3-lookup parity flip-flop \
     mod3-reset mod16-reset five-state; do
-    ./deltop theory "$name" --out "$work/m" --quiet >/dev/null
-    ./deltop theory "$name" --json >"$work/t.json"
-    ./deltop words "$work/m" --length 4096 --count 32 --quiet $how --json >"$work/w.json"
-    ids=$(./deltop theory --explain "$name" | sed -n '1s/.*\[\(.*\)\].*/\1/p')
+    "$deltop" theory "$name" --out "$work/m" --quiet >/dev/null
+    "$deltop" theory "$name" --json >"$work/t.json"
+    "$deltop" words "$work/m" --length 4096 --count 32 --quiet $how --json >"$work/w.json"
+    ids=$("$deltop" theory --explain "$name" | sed -n '1s/.*\[\(.*\)\].*/\1/p')
     t=$work/t.json w=$work/w.json
     printf '| %s | %s | %s | %s | %s x %s x %s | %s | %s | %.3g | %s of 32 | %.6f |\n' "$name" "$ids" \
         "$(field $t layers)" "$(field $t n_h)" "$(field $t heads)" "$(field $t K)" "$(field $t V)" \
@@ -64,7 +65,7 @@ compare accuracies at a position. The head is the one whose transitions multiply
 |---|---|---|---|---|---|---|---|---|---|---|
 EOF
 for g in "$shared"/checkpoints/group-*; do
-    ./deltop words "$g" --count "$trained" --mechanism --quiet $how --out "$work/g" >"$work/text"
+    "$deltop" words "$g" --count "$trained" --mechanism --quiet $how --out "$work/g" >"$work/text"
     head=$(grep -m1 -E '^  L[0-9]+\.H' "$work/text" | awk '{ print $1 " | " $2 " | " $3 }')
     odd=$(sed -n 's/.*represented but for [0-9]* elements*: //p' "$work/text")
     ${PYTHON:-python3} - "$work/g/words.npy" "$g/peer_accuracy_512.npy" "$(basename "$g")" "$head" "${odd:--}" <<'PY'
@@ -79,3 +80,14 @@ print("| %s | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %s | %s |" % (
 PY
     rm -rf "$work/g"
 done
+s4=$shared/checkpoints/group-s4-nh2-l1
+for p in f32 f64; do
+    "$deltop" words "$s4" --count 256 --seed 1 --quiet --device cpu --precision $p --json >"$work/$p"
+done
+last() { sed -n 's/.*"accuracy": \[\([^]]*\)\].*/\1/p' "$1" | awk -F', ' '{ printf "%.4f", $NF }'; }
+cat <<EOF
+
+Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through. On the
+same 256 words the last 32 positions give $(last "$work/f32") in float32 and $(last "$work/f64") in float64 on the CPU: that is the model as it stands in the file. The peer's
+$(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") was measured on a GPU with kernels of lower precision.
+EOF

@@ -323,6 +323,32 @@ static void a_plain_program_reads_the_same_losses_and_states(void **state) {
     assert_true(worst_state <= 1e-12);
 }
 
+// group-s4-nh2-l1 was written by FLA itself, and has one layer without gates or convolutions, as s4 has:
+// the same tensors, and no config key that FLA does not know.
+static void files_have_the_names_that_fla_writes(void **state) {
+    (void)state;
+    const char *peer = files_shared("checkpoints/group-s4-nh2-l1");
+    if (!peer)
+        skip();
+    tiny_model *ours = tiny_load(written("s4")), *theirs = tiny_load(peer);
+    assert_int_equal(ours->n, theirs->n);
+    for (int i = 0; i < theirs->n; i++) {
+        const tiny_tensor *a = tiny_get(ours, "%s", theirs->t[i].name);
+        assert_int_equal(a->rank, theirs->t[i].rank);
+    }
+    const char *key;
+    json_t *value;
+    json_object_foreach(ours->config, key, value) {
+        const json_t *known = json_object_get(theirs->config, key);
+        if (!known)
+            fail_msg("FLA writes no config key \"%s\"", key);
+        if (json_is_string(value))
+            assert_string_equal(json_string_value(value), json_string_value(known));
+    }
+    tiny_free(ours);
+    tiny_free(theirs);
+}
+
 static void the_tokenizer_reads_the_inputs_names(void **state) {
     (void)state;
     err e = {0};
@@ -401,6 +427,7 @@ int main(void) {
         cmocka_unit_test(the_other_order_is_wrong),
         cmocka_unit_test(spectra_are_roots_of_unity),
         cmocka_unit_test(a_plain_program_reads_the_same_losses_and_states),
+        cmocka_unit_test(files_have_the_names_that_fla_writes),
         cmocka_unit_test(the_tokenizer_reads_the_inputs_names),
         cmocka_unit_test(automata_from_files_are_built_or_refused),
         cmocka_unit_test(what_fla_cannot_hold_says_why),

@@ -57,7 +57,8 @@ static fit fit_pairs(const double *B, int r, const word_task *t, double *error, 
     int64_t pairs = 0;
     for (int g = 0; g < n; g++)
         for (int h = 0; h < g; h++) {
-            double d = mechanism_distance2(B + (size_t)g * (size_t)rr, B + (size_t)h * (size_t)rr, rr);
+            double d =
+                mechanism_distance2(B + (size_t)g * (size_t)rr, B + (size_t)h * (size_t)rr, rr);
             scratch[pairs++] = d;
             unit += d;
         }

@@ -18,8 +18,8 @@ typedef struct words_options {
     double beta_max; // 0: the model as it is
 } words_options;
 
-// Most words that `all` may mean.
-enum { WORDS_MOST = 4 << 20 };
+// Most words that `all` may mean, and most tokens of a word that a command should ask for.
+enum { WORDS_MOST = 4 << 20, WORDS_LONGEST = 16 << 20 };
 
 typedef struct words_result {
     char model[128], task[64], order[48];
