@@ -132,15 +132,25 @@ static json_t *reals(const double *x, int n) {
     return list;
 }
 
+static json_t *eigenvalues(const mechanism_head *h, int g) {
+    json_t *list = json_array();
+    for (int i = 0; i < h->dims; i++) {
+        double complex z = h->eig[g * h->dims + i];
+        json_array_append_new(
+            list, json_pack("[o, o]", output_json_real(creal(z)), output_json_real(cimag(z))));
+    }
+    return list;
+}
+
 static json_t *head_json(const mechanism_head *h, const word_task *t) {
     json_t *elements = json_array();
     for (int g = 0; g < t->n_inputs; g++)
-        json_array_append_new(elements,
-                              json_pack("{s:s, s:o, s:o, s:o, s:o}", "element", t->input[g], "beta",
-                                        reals(h->beta + g * h->n_h, h->n_h), "error",
-                                        output_json_real(h->error[g]), "angle",
-                                        output_json_real(h->angle[g]), "determinant",
-                                        output_json_real(h->determinant[g])));
+        json_array_append_new(elements, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "element",
+                                                  t->input[g], "eigenvalues", eigenvalues(h, g),
+                                                  "beta", reals(h->beta + g * h->n_h, h->n_h),
+                                                  "error", output_json_real(h->error[g]), "angle",
+                                                  output_json_real(h->angle[g]), "determinant",
+                                                  output_json_real(h->determinant[g])));
     return json_pack("{s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "layer", h->layer, "head",
                      h->head, "dimensions", h->dims, "median_error",
                      output_json_real(h->fit_median), "rms_error", output_json_real(h->fit_rms),

@@ -185,7 +185,8 @@ static bool head_new(mechanism_head *h, const layer_tape *l, int head, int n, er
     h->error = mem_alloc(inputs, sizeof *h->error, "a fit", e);
     h->angle = mem_alloc(inputs, sizeof *h->angle, "a fit", e);
     h->determinant = mem_alloc(inputs, sizeof *h->determinant, "a fit", e);
-    if (!h->beta || !h->error || !h->angle || !h->determinant)
+    h->eig = mem_alloc(inputs * MECHANISM_DIMS, sizeof *h->eig, "a fit", e);
+    if (!h->eig || !h->beta || !h->error || !h->angle || !h->determinant)
         return false;
     for (int g = 0; g < n; g++)
         h->error[g] = h->angle[g] = h->determinant[g] = NAN;
@@ -281,6 +282,7 @@ void mechanism_free(mechanism *x) {
         free(x->head[i].error);
         free(x->head[i].angle);
         free(x->head[i].determinant);
+        free(x->head[i].eig);
     }
     free(x->head);
     *x = (mechanism){0};

@@ -21,6 +21,8 @@
 #include "analyses/words/task.h"
 #include "core/forward.h"
 
+#include <complex.h>
+
 enum { MECHANISM_DIMS = 8, MECHANISM_PCA = 8 };
 
 typedef struct mechanism_head {
@@ -34,6 +36,7 @@ typedef struct mechanism_head {
     double *error;       // [n_inputs] median over h and over both sides of error(g, .)
     double *angle;       // [n_inputs] largest rotation angle of B_g in degrees
     double *determinant; // [n_inputs] of B_g: -1 a mirror, 1 a rotation
+    double complex *eig; // [n_inputs, dims] eigenvalues of B_g; roots of unity where it is one
 } mechanism_head;
 
 typedef struct mechanism {

@@ -1,4 +1,4 @@
-// Pictures of a mechanism: DeltaProduct's figures 7 and 13.
+// Pictures of a mechanism: DeltaProduct's figures 7 and 13, and the elements' spectra.
 #include "analyses/words/mechanism.h"
 
 #include "core/mem.h"
@@ -78,6 +78,36 @@ static figure *strengths(const mechanism_head *h, const word_task *t, const char
     return NULL;
 }
 
+// Eigenvalues of B_g of all elements: roots of unity in a representation.
+static figure *spectrum(const mechanism_head *h, const word_task *t, const char *model,
+                        const char *how, err *e) {
+    char title[200], sub[260];
+    size_t n = (size_t)t->n_inputs * (size_t)h->dims;
+    double *x = mem_alloc(n, sizeof *x, "eigenvalues", e);
+    double *y = mem_alloc(n, sizeof *y, "eigenvalues", e);
+    for (size_t i = 0; x && y && i < n; i++) {
+        x[i] = creal(h->eig[i]);
+        y[i] = cimag(h->eig[i]);
+    }
+    snprintf(title, sizeof title, "eigenvalues of the elements' transitions, %s L%d.H%d", model,
+             h->layer, h->head);
+    snprintf(sub, sizeof sub, "%d elements of %s, in the %d directions of the states; %s",
+             t->n_inputs, t->name, h->dims, how);
+    figure *f = figure_new(FIG_SCATTER, "words-eigenvalues", title, sub, e);
+    bool ok = f && x && y && figure_axis(&f->x, "Re lambda", "1", SCALE_LINEAR, e) &&
+              figure_axis(&f->y, "Im lambda", "1", SCALE_LINEAR, e) &&
+              figure_series(f, "", STYLE_POINTS, n, x, y, NULL, NULL, NULL, e) &&
+              figure_mark(f, MARK_CIRCLE, 1, "|lambda| = 1", e);
+    if (f)
+        f->equal_scale = true;
+    free(x);
+    free(y);
+    if (ok)
+        return f;
+    figure_free(f);
+    return NULL;
+}
+
 static figure *components(const mechanism *x, const word_task *t, const char *model,
                           const char *how, err *e) {
     char title[200], sub[260];
@@ -126,6 +156,8 @@ bool mechanism_figures(const mechanism *x, const word_task *t, const char *model
     for (int i = 0; ok && i < (all ? x->n_heads : 1); i++)
         if (!isnan(x->head[i].beta[0]))
             ok = figures_add(out, strengths(&x->head[i], t, model, how, e), e);
+    if (ok && x->head[0].dims)
+        ok = figures_add(out, spectrum(&x->head[0], t, model, how, e), e);
     if (ok && !isnan(x->head[0].pca[0]))
         ok = figures_add(out, components(x, t, model, how, e), e);
     if (!ok)

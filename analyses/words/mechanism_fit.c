@@ -90,9 +90,12 @@ static fit fit_pairs(const double *B, int r, const word_task *t, double *error, 
     return f;
 }
 
-static void turns(const double *B, int r, double *angle, double *determinant) {
+// Eigenvalues of B [r, r], the largest angle among them, and their product.
+static void turns(const double *B, int r, double complex *eig, double *angle, double *determinant) {
     double a[MECHANISM_DIMS * MECHANISM_DIMS], re[MECHANISM_DIMS], im[MECHANISM_DIMS];
     *angle = *determinant = NAN;
+    for (int i = 0; i < r; i++)
+        eig[i] = NAN;
     memcpy(a, B, (size_t)(r * r) * sizeof *a);
     if (LAPACKE_dgeev(LAPACK_ROW_MAJOR, 'N', 'N', r, a, r, re, im, NULL, 1, NULL, 1) != 0)
         return;
@@ -100,6 +103,7 @@ static void turns(const double *B, int r, double *angle, double *determinant) {
     double re_product = 1, im_product = 0;
     int negative = 0; // two real ones are half a turn
     for (int i = 0; i < r; i++) {
+        eig[i] = CMPLX(re[i], im[i]);
         double x = re_product * re[i] - im_product * im[i];
         im_product = re_product * im[i] + im_product * re[i];
         re_product = x;
@@ -143,7 +147,8 @@ bool mechanism_fit(const double *A, double *cov, const word_task *t, mechanism_h
             scratch[2 * k + 1] = error[(size_t)k * (size_t)n + (size_t)g];
         }
         h->error[g] = n >= 2 ? median(scratch, 2 * n) : 0;
-        turns(B + (size_t)g * (size_t)(best * best), best, &h->angle[g], &h->determinant[g]);
+        turns(B + (size_t)g * (size_t)(best * best), best, h->eig + (size_t)g * (size_t)best,
+              &h->angle[g], &h->determinant[g]);
     }
     free(B);
     free(error);
