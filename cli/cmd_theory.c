@@ -262,8 +262,8 @@ const command command_theory = {
     .example = "deltop theory --list\n"
                "deltop theory s4 --out s4\n"
                "deltop theory --explain d5",
-    .files = "config.json, model.safetensors, tokenizer.json, tokenizer_config.json, group.json or "
-             "automaton.json, sample.npy (a random word of 4096 tokens) and theory.json",
+    .files = "theory.json and the checkpoint: config, safetensors, tokenizer, group.json or "
+             "automaton.json, and sample.npy (a random word of 4096 tokens)",
     .words = true,
     .takes = TAKES_OUTPUT,
     .own = own,

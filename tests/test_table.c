@@ -1,3 +1,4 @@
+#include "cli/plot/axes.h"
 #include "cli/table.h"
 #include "core/mem.h"
 #include "tests/gallery.h"
@@ -76,6 +77,24 @@ static void heat_maps_have_a_line_for_each_row(void **state) {
            "figure,\"layer, head\",value,position 0..64 (tokens),position 64..128 (tokens)\n"
            "erank,L0.H0,effective rank (of 64),1,\n"
            "erank,L0.H1,effective rank (of 64),3,4\n");
+}
+
+static void rows_of_a_heat_map_may_have_a_numbered_axis(void **state) {
+    (void)state;
+    const double cell[] = {1, 2, 3}, x[] = {0, 1};
+    figure *f = figure_new(FIG_HEATMAP, "map", "t", "", NULL);
+    assert_true(figure_heat(f, 3, 1, cell, x, NULL, "v", "1", NAN, NAN, MAP_SEQUENTIAL, NULL));
+    axes ax, ay;
+    axes_span sx, sy;
+    axes_of_figure(f, &ax, &ay, &sx, &sy);
+    assert_true(ay.lo == 0 && ay.hi == 3);
+    figure_heat_rows(f, 0.5, 0.25);
+    axes_of_figure(f, &ax, &ay, &sx, &sy);
+    assert_true(ay.lo == 0.5 && ay.hi == 1.25);
+    assert_true(heat_row_edge(f->heat, 2) == 1);
+    char *text = csv(gallery_one(f), NULL);
+    assert_non_null(strstr(text, "map,0.75,"));
+    free(text);
 }
 
 static void bars_carry_their_category(void **state) {
@@ -198,6 +217,7 @@ int main(void) {
         cmocka_unit_test(bands_have_two_columns),
         cmocka_unit_test(histograms_have_both_edges),
         cmocka_unit_test(heat_maps_have_a_line_for_each_row),
+        cmocka_unit_test(rows_of_a_heat_map_may_have_a_numbered_axis),
         cmocka_unit_test(bars_carry_their_category),
         cmocka_unit_test(tables_keep_their_columns_and_quote_what_needs_it),
         cmocka_unit_test(figures_with_one_header_share_it_and_others_begin_a_block),
