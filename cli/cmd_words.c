@@ -354,9 +354,9 @@ const command command_words = {
         "--language reads whole expressions and scores the answer behind them; its scaled accuracy "
         "is 0 for guessing and 1 for no mistakes. Symbols have the ids that the model's tokenizer "
         "gives them, else digits from 0 on, then + - * ( ) =, then BOS.\n"
-        "--force-beta-max is an intervention on a trained model, not a model trained so.",
-    .example = "deltop theory s4 --out s4\n"
-               "deltop words s4 --length 4k --count 32\n"
+        "--force-beta-max is an intervention on a trained model, not a model trained so.\n"
+        "deltop theory s4 --out s4 writes a model to try this on.",
+    .example = "deltop words s4 --length 4k --count 32\n"
                "deltop words s4 --length 3 --all --mechanism --out words-out",
     .files = "words.png, words.csv, words.json and words.npy [2, length] (accuracy at a position, "
              "share right so far)",
