@@ -235,8 +235,8 @@ const command command_verify = {
         "--device; constructions of deltop theory go from disk through the whole model. Exit code "
         "4 "
         "when anything is further off than allowed. Needs no model and no network.",
-    .example = "deltop verify\n"
-               "deltop verify --device cuda --only R,K05,T\n"
+    .example = "deltop verify --only R,K05,T\n"
+               "deltop verify --device cuda\n"
                "deltop verify --plot prop1 --cos 0.5 --out prop1\n"
                "deltop verify --demo rotation",
     .files = "verify.json (with --plot: prop1.png, prop1.csv, prop1.json)",

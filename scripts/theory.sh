@@ -88,6 +88,6 @@ last() { sed -n 's/.*"accuracy": \[\([^]]*\)\].*/\1/p' "$1" | awk -F', ' '{ prin
 cat <<EOF
 
 Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through. On the
-same 256 words the last 32 positions give $(last "$work/f32") in float32 and $(last "$work/f64") in float64 on the CPU: that is the model as it stands in the file. The peer's
-$(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") was measured on a GPU with kernels of lower precision.
+same 256 words the last 32 positions give $(last "$work/f32") in float32 and $(last "$work/f64") in float64 on the CPU: that is the model as it stands in the file. The precision behind the peer's
+$(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") is not recorded; `deltop words --device cuda --precision tf32` (or bf16) tells what rounding of keys does here.
 EOF
