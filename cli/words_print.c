@@ -37,6 +37,10 @@ void words_print(const output *out, const words_result *r, const word_task *t) {
     }
     output_print(out, "  %lld of %lld words without a mistake; guessing gives %.4f\n",
                  (long long)r->perfect, (long long)r->count, task_chance(t));
+    int64_t half = words_falls(r, 0.5);
+    if (half < r->length && task_chance(t) < 0.5)
+        output_print(out, "  from position %lld on, below half of the words are right\n",
+                     (long long)half + 1);
 }
 
 static void print_odd(const output *out, const mechanism_head *h, const word_task *t) {

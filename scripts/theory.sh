@@ -85,9 +85,20 @@ for p in f32 f64; do
     "$deltop" words "$s4" --count 256 --seed 1 --quiet --device cpu --precision $p --json >"$work/$p"
 done
 last() { sed -n 's/.*"accuracy": \[\([^]]*\)\].*/\1/p' "$1" | awk -F', ' '{ printf "%.4f", $NF }'; }
+oracle() { ${PYTHON:-python3} scripts/group_oracle.py "$s4" "$1" "$2" | awk '{ print $NF }'; }
 cat <<EOF
 
-Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through. On the
-same 256 words the last 32 positions give $(last "$work/f32") in float32 and $(last "$work/f64") in float64 on the CPU: that is the model as it stands in the file. The precision behind the peer's
-$(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") is not recorded; `deltop words --device cuda --precision tf32` (or bf16) tells what rounding of keys does here.
+Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through.
+Last 32 positions:
+
+| what | words | accuracy |
+|---|---|---|
+| deltop, float32 | 256 | $(last "$work/f32") |
+| deltop, float64, the same words | 256 | $(last "$work/f64") |
+| a plain program, float32, other words (\`scripts/group_oracle.py MODEL 900 f32\`) | 900 | $(oracle 900 f32) |
+| the same, weights and activations rounded to bfloat16 (\`... 300 bf16\`) | 300 | $(oracle 300 bf16) |
+| the peer, in a precision that is not recorded | 1024 | $(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") |
+
+So the difference from the peer in the last three blocks is its arithmetic, not the words: exact float32 and float64 agree with each other and with the plain
+program.
 EOF

@@ -196,6 +196,8 @@ static void trained_groups_have_their_peers_accuracy(void **state) {
             known[i].name, (long long)known[i].words, worst, known[i].noise);
         assert_true(worst <= known[i].noise);
         if (i == 1) { // falls from 1 to 1/12: chance is 1/24
+            assert_true(words_falls(&r, 0.5) >= 4 && words_falls(&r, 0.5) <= 6);
+            assert_int_equal(words_falls(&r, 0), 512);
             assert_true(words_mean(&r, 0, 2) == 1);
             assert_true(fabs(words_mean(&r, 12, 512) - 1.0 / 12) < 0.01);
         }

@@ -11,11 +11,6 @@ mat on_backend_put(backend *be, const double *v, int64_t rows, int64_t cols, boo
     return m;
 }
 
-void on_backend_round(const backend *be, double *v, int64_t n) {
-    for (int64_t i = 0; be->esize == 4 && i < n; i++)
-        v[i] = (double)(float)v[i];
-}
-
 static mat copy_of(backend *be, mat host, bool exact) {
     return mat_none(host) ? MAT_NONE : on_backend_put(be, host.p, host.rows, host.cols, exact);
 }

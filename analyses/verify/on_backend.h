@@ -12,9 +12,6 @@ bool on_backend_recurrence(backend *be, const steps *host, double *H, double *o,
 // A host array as a mat of the backend (exact: of its exact element); MAT_NONE with a sticky failure.
 mat on_backend_put(backend *be, const double *v, int64_t rows, int64_t cols, bool exact);
 
-// What rounding to the backend's element leaves of v: references start from the same numbers.
-void on_backend_round(const backend *be, double *v, int64_t n);
-
 // A check: the backend's chunk form (where it has one) against plain loops, K = V = 64, two heads, 200
 // tokens, from a state that is not zero. The delta rule with decay (K05), or DPLR with decay per channel
 // (K09).
