@@ -344,6 +344,62 @@ static bool exponents(const verify_case *c, double *error, err *e) {
     return ok;
 }
 
+// Windows of one sample, many at a time where the backend can, and their exponents: trace, norm, radius
+// and determinant against a product multiplied out here, relative to the norm; the largest error.
+static bool windows_together(const verify_case *c, double *error, err *e) {
+    enum { N = 32, T = 256, W = 24, JOBS = 40 };
+    const backend_ops *op = c->be->op;
+    sample *s = draw(c->env->seed + 18, T, N, 1, 0.2, 1.9, true, e);
+    double complex *eig = malloc(sizeof *eig * JOBS * N);
+    double P[N * N], exponent[N], sum = 0, total = 0;
+    window_facts facts[JOBS];
+    window_job job[JOBS];
+    lyapunov_job last = {.first = 0, .n = T, .exponents = exponent};
+    bool ok = s && (eig || err_set(e, ERR_NOMEM, "out of memory: eigenvalues"));
+    for (int i = 0; ok && i < JOBS; i++)
+        job[i] = (window_job){&s->x, W - 1 + 5 * i, W, eig + i * N, &facts[i], false};
+    if (ok && op->window_spectra)
+        ok = op->window_spectra(c->be, job, JOBS, e);
+    *error = 0;
+    for (int i = 0; ok && i < JOBS; i++) {
+        double complex trace = 0;
+        double want = 0, log_det = 0;
+        if (!job[i].done)
+            ok = op->window_spectrum(c->be, &s->x, job[i].last, W, job[i].eig, NULL, &facts[i], e);
+        transitions part = s->x;
+        part.T = W;
+        part.k += (job[i].last - W + 1) * N;
+        part.beta += job[i].last - W + 1;
+        part.g += job[i].last - W + 1;
+        product(&part, P);
+        for (int n = 0; n < N; n++) {
+            trace += job[i].eig[n] * exp(facts[i].log_scale);
+            want += P[n * N + n];
+        }
+        for (int t = 0; t < W; t++)
+            log_det += log(fabs(1 - part.beta[t] * small_dot(part.k + t * N, part.k + t * N, N))) +
+                       N * part.g[t];
+        double norm = small_norm2(P, N);
+        *error = small_max(*error, cabs(trace - want) / norm);
+        *error = small_max(*error, fabs(facts[i].norm2 * exp(facts[i].log_scale) - norm) / norm);
+        *error = small_max(*error, fabs(facts[i].logabsdet - log_det) / fabs(log_det));
+    }
+    if (ok)
+        last.x = &s->x;
+    if (ok && op->lyapunov_spectra)
+        ok = op->lyapunov_spectra(c->be, &last, 1, e);
+    if (ok && !last.done)
+        ok = op->lyapunov(c->be, &s->x, 0, T, exponent, e);
+    for (int i = 0; ok && i < N; i++)
+        sum += exponent[i] * T;
+    for (int t = 0; ok && t < T; t++)
+        total += log(fabs(1 - s->beta[t] * small_dot(s->k + t * N, s->k + t * N, N))) + N * s->g[t];
+    *error = small_max(*error, fabs(sum - total) / fabs(total));
+    free(eig);
+    free(s);
+    return ok;
+}
+
 #define HOST NAN
 const check verify_geometry[] = {
     {"G01", "one factor: d-1 ones, one 1 - beta; det 1 - beta", 1e-12, HOST, factor_spectrum, 0},
@@ -364,5 +420,7 @@ const check verify_geometry[] = {
     {"G15", "RWKV-7: product of radius 1.2303 (reconstruction)", 1e-12, HOST, rwkv7_radius, 0},
     {"G16", "RWKV-7: one token has real eigenvalues in [-1, 1]", 1e-10, HOST, rwkv7_steps, 0},
     {"G17", "Lyapunov exponents sum to the ledger, 4000 tokens", 1e-12, HOST, exponents, 0},
+    // Spectra are in float64 on every device; eigenvalues of a product carry its condition.
+    {"G17", "windows and exponents many at a time, by products", 1e-10, 1e-10, windows_together, 0},
 };
 const size_t n_verify_geometry = sizeof verify_geometry / sizeof *verify_geometry;
