@@ -140,7 +140,7 @@ static bool plot(const options *o, output *out, err *e) {
     figures f;
     if (!verify_region(v->cosine, &f, e))
         return false;
-    results_about a = {.name = "prop1", .source = "", .description = "closed form, science G03"};
+    results_about a = {.name = "prop1", .source = NULL, .description = "closed form"};
     json_t *results = json_array();
     bool ok =
         results_figures(out, o, &f, &a, 0, e) && results_finish(out, "prop1.json", results, e);

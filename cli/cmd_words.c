@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -282,7 +283,11 @@ static bool pictures(job *j, err *e) {
     }
     if (j->extra.n)
         f.columns = j->extra.n > 3 ? 3 : 2;
-    results_about a = {.name = "words", .source = "", .description = about};
+    char source[512] = "";
+    for (size_t i = 0, at = 0; i < j->o->n_models && at < sizeof source; i++)
+        at += (size_t)snprintf(source + at, sizeof source - at, i ? "; %s" : "%s",
+                               output_model(j->out, i));
+    results_about a = {.name = "words", .source = source, .description = about};
     ok = ok && results_figures(j->out, j->o, &f, &a, 0, e);
     figures_free(&f);
     return ok;
