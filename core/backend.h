@@ -160,12 +160,26 @@ typedef struct backend_ops {
     bool (*lyapunov_spectra)(backend *be, lyapunov_job *jobs, int64_t n, err *e);
     void (*ledger)(backend *be, const transitions *x, double *ledger);
     bool (*token_spectrum)(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
+
+    // Timing, for bench/. mark puts point i of BACKEND_MARKS behind the work queued so far; elapsed
+    // waits for two points and gives the seconds between them on the device's own clock (NaN when
+    // that fails). wait: until everything queued is done. evict is queued like an operation:
+    // behind it the last cache before memory holds nothing of what it held.
+    void (*mark)(backend *be, int i);
+    double (*elapsed)(backend *be, int from, int to);
+    void (*wait)(backend *be);
+    void (*evict)(backend *be);
+    // The queue that operations go to (a cudaStream_t), for kernels from elsewhere; NULL: none.
+    void *(*queue)(backend *be);
     void (*close)(backend *be);
 } backend_ops;
+
+enum { BACKEND_MARKS = 64 };
 
 struct backend {
     const backend_ops *op;
     const char *device; // "cpu", for people: "NVIDIA H200 (cuda:0)"
+    char pci[32];       // of a GPU, as the driver's tools call it ("0000:1b:00.0"); "" on the CPU
     precision prec;
     int esize;                  // bytes of one element of a mat
     int exact_esize;            // the same of alloc_exact: never below 4
@@ -175,6 +189,14 @@ struct backend {
     recurrence_form recurrence; // AUTO unless whoever opened it says otherwise
     bool reentrant; // several host threads may call operations at once, on mats of their own
     err fail;       // first failure of an operation since the last backend_check
+    // What the last recurrence ran ("chunk, f32 FMA": static text), and why it was chosen where there
+    // was a choice to make; "" otherwise.
+    const char *kernel;
+    char kernel_why[256];
+    // Told by an operation that is made of several kernels behind each of them (bench sets it); NULL:
+    // nobody listens. name is static.
+    void (*on_phase)(backend *be, const char *name);
+    void *phase_ctx;
 };
 
 // False and *e filled when an operation has failed since the last call.

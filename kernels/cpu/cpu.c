@@ -56,7 +56,7 @@ backend *cpu_open(precision p, int threads, err *e) {
         err_set(e, ERR_UNSUPPORTED, "the CPU computes in f32 or f64, not in %s", precision_name(p));
         return NULL;
     }
-    backend *be = mem_zalloc(1, sizeof *be, "a backend", e);
+    backend *be = mem_zalloc(1, sizeof(cpu_backend), "a backend", e);
     if (!be)
         return NULL;
     be->op = p == PRECISION_F32 ? &cpu_ops_f32 : &cpu_ops_f64;
@@ -76,6 +76,7 @@ backend *cpu_open(precision p, int threads, err *e) {
 }
 
 void cpu_close(backend *be) {
+    free(((cpu_backend *)be)->evict);
     free(be);
 }
 

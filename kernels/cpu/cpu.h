@@ -19,4 +19,19 @@ void cpu_ledger(backend *be, const transitions *x, double *ledger);
 bool cpu_token_spectrum(backend *be, const transitions *x, int64_t t, complex_f64 *eig, err *e);
 void cpu_close(backend *be);
 
+// kernels/cpu/timing.c. evict writes over a buffer of twice the largest cache.
+void cpu_mark(backend *be, int i);
+double cpu_elapsed(backend *be, int from, int to);
+void cpu_wait(backend *be);
+void cpu_evict(backend *be);
+void *cpu_queue(backend *be);
+
+// A CPU backend: what timing needs behind the common part.
+typedef struct cpu_backend {
+    backend base;               // first: a backend * is a cpu_backend *
+    double mark[BACKEND_MARKS]; // seconds, monotonic
+    unsigned char *evict;       // NULL until the first eviction
+    size_t evict_bytes;
+} cpu_backend;
+
 #endif

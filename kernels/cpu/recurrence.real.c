@@ -229,7 +229,10 @@ static bool chunk_wins(const head_shape *p) {
 void FN(recurrence_run)(backend *be, const steps *s, mat state, mat o) {
     bool chunk = be->recurrence == RECURRENCE_CHUNK ||
                  (be->recurrence != RECURRENCE_STEP && chunk_wins(&s->s));
-    if (chunk && FN(chunk_covers)(&s->s))
+    chunk = chunk && FN(chunk_covers)(&s->s);
+    // Several threads may be here at once.
+    __atomic_store_n(&be->kernel, chunk ? "cpu chunk" : "cpu step", __ATOMIC_RELAXED);
+    if (chunk)
         FN(chunk_run)(be, s, state, o);
     else
         step_run(be, s, state, o);

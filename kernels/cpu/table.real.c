@@ -97,5 +97,10 @@ const backend_ops FN(cpu_ops) = {
     .lyapunov = cpu_lyapunov,
     .ledger = cpu_ledger,
     .token_spectrum = cpu_token_spectrum,
+    .mark = cpu_mark,
+    .elapsed = cpu_elapsed,
+    .wait = cpu_wait,
+    .evict = cpu_evict,
+    .queue = cpu_queue,
     .close = cpu_close,
 };

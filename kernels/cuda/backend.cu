@@ -208,6 +208,7 @@ static void cuda_close(backend *be) {
     if (c->scratch)
         cudaFreeAsync(c->scratch, c->stream);
     cudaFreeHost(c->pinned);
+    timing_close(c);
     if (c->blas)
         cublasDestroy(c->blas);
     if (c->stream)
@@ -266,6 +267,11 @@ static backend_ops make_table() {
     t.lyapunov_spectra = cuda_lyapunov_spectra;
     t.ledger = cpu_ledger;
     t.token_spectrum = cpu_token_spectrum;
+    t.mark = cuda_mark;
+    t.elapsed = cuda_elapsed;
+    t.wait = cuda_wait;
+    t.evict = cuda_evict;
+    t.queue = cuda_queue;
     t.close = cuda_close;
     return t;
 }
@@ -321,6 +327,8 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     snprintf(c->name, sizeof c->name, "%s (cuda:%d)", prop.name, device);
     c->device = device;
     c->processors = prop.multiProcessorCount;
+    if (cudaDeviceGetPCIBusId(c->base.pci, sizeof c->base.pci, device) != cudaSuccess)
+        c->base.pci[0] = 0;
     c->base.op = &table;
     c->base.device = c->name;
     c->base.prec = p;

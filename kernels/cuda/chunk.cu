@@ -352,9 +352,12 @@ static bool run(backend *be, const steps *s, int buffers, mat state, mat o) {
     prepare<T, K><<<all, PREPARE, a, of(be)->stream>>>(
         c, as<T>(s->q), as<T>(s->k), as<float>(s->beta), as<float>(s->decay), slots);
     launched(be, "chunks");
+    phase_done(be, "prepare");
     advance<T, K><<<columns, THREADS, b, of(be)->stream>>>(c, as<T>(s->q), as<T>(s->k), as<T>(s->v),
                                                            slots, as<float>(state), as<T>(o));
     launched(be, "recurrence in chunks");
+    phase_done(be, "advance");
+    be->kernel = "cuda chunk (prepare, advance), f32 FMA";
     return true;
 }
 

@@ -30,6 +30,9 @@ struct cuda_backend {
     size_t pinned_bytes;
     struct product_plans *plans; // product.cu
     struct trace *spans;         // trace.h; NULL: nobody asked
+    cudaEvent_t mark[BACKEND_MARKS]; // made when first used (kernels/cuda/timing.cu)
+    void *evict;
+    size_t evict_bytes;
 };
 
 static inline cuda_backend *of(backend *be) {
@@ -41,6 +44,11 @@ bool cuda_ok(backend *be, cudaError_t r, const char *what);
 // After a launch.
 static inline void launched(backend *be, const char *what) {
     cuda_ok(be, cudaGetLastError(), what);
+}
+// After one of the kernels that an operation is made of.
+static inline void phase_done(backend *be, const char *name) {
+    if (be->on_phase)
+        be->on_phase(be, name);
 }
 // At least n bytes on the device, or page-locked on the host; contents undefined. NULL on failure.
 void *device_scratch(backend *be, size_t n);

@@ -60,6 +60,13 @@ bool cuda_state_svals(backend *be, const steps *s, mat state, const int *heads, 
 // states_host.cu
 bool states_svals_on_host(backend *be, const steps *s, mat state, const int *heads, int n_heads,
                           const int64_t *at, int64_t n, double *sv, double *fro, err *e);
+// timing.cu
+void cuda_mark(backend *be, int i);
+double cuda_elapsed(backend *be, int from, int to);
+void cuda_wait(backend *be);
+void cuda_evict(backend *be);
+void *cuda_queue(backend *be);
+void timing_close(cuda_backend *c);
 
 // windows.cu
 bool cuda_window_spectra(backend *be, window_job *jobs, int64_t n, err *e);

@@ -169,6 +169,7 @@ template <class T, int ROWS> static void launch(backend *be, const steps *s, mat
         r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<float>(s->beta), as<float>(s->decay),
         as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
     launched(be, "recurrence");
+    be->kernel = "cuda step, f32 FMA";
 }
 
 template <class T> static void pick_rows(backend *be, const steps *s, mat state, mat o) {
