@@ -138,6 +138,10 @@ fail:
     return NULL;
 }
 
+ckpt *ckpt_none(err *e) {
+    return mem_zalloc(1, sizeof(ckpt), "a checkpoint", e);
+}
+
 void ckpt_close(ckpt *c) {
     if (!c)
         return;

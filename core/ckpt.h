@@ -19,6 +19,7 @@ typedef struct ckpt ckpt;
 // .bin, .pth, .pt, .gguf are refused with a hint what to do.
 ckpt *ckpt_open(const char *path, err *e);
 void ckpt_close(ckpt *c); // NULL is fine
+ckpt *ckpt_none(err *e);  // a checkpoint without tensors or files
 
 // Tensors in natural order of their names ("layers.2" before "layers.10").
 int64_t ckpt_count(const ckpt *c);

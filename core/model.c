@@ -86,7 +86,8 @@ static bool list_leftover(model *m, const ckpt *c, const bool *used, err *e) {
     return true;
 }
 
-model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
+static model *load(const ckpt *c, const config *cfg, backend *be, model_wants_fn wants,
+                   void *wants_ctx, err *e) {
     bool ok = false;
     model *m = mem_zalloc(1, sizeof *m, "a model", e);
     bool *used = mem_zalloc((size_t)ckpt_count(c) + 1, sizeof *used, "a list of tensors", e);
@@ -100,8 +101,15 @@ model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
     m->layers = mem_zalloc((size_t)m->info.n_layers, sizeof *m->layers, "layers", e);
     if (!m->layers)
         goto done;
-    builder b = {
-        .cfg = cfg, .ck = c, .be = be, .m = m, .family = f->names[0], .layer = -1, .used = used};
+    builder b = {.cfg = cfg,
+                 .ck = c,
+                 .be = be,
+                 .m = m,
+                 .family = f->names[0],
+                 .layer = -1,
+                 .used = used,
+                 .wants = wants,
+                 .wants_ctx = wants_ctx};
     if (!f->build(&b, e))
         goto done;
     number_modules(m);
@@ -113,6 +121,19 @@ done:
         return NULL;
     }
     return m;
+}
+
+model *model_load(const ckpt *c, const config *cfg, backend *be, err *e) {
+    return load(c, cfg, be, NULL, NULL, e);
+}
+
+bool model_wants(const config *cfg, model_wants_fn fn, void *ctx, err *e) {
+    ckpt *none = ckpt_none(e);
+    model *m = none ? load(none, cfg, NULL, fn, ctx, e) : NULL;
+    bool ok = m != NULL;
+    model_free(m);
+    ckpt_close(none);
+    return ok;
 }
 
 model *model_open(const char *path, backend *be, err *e) {

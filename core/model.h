@@ -80,6 +80,13 @@ model *model_open(const char *path, backend *be, err *e);
 model *model_load(const ckpt *c, const config *cfg, backend *be, err *e);
 void model_free(model *m); // NULL is fine
 
+// The tensors that a config asks for when there is no file yet: FN is told each name once or more, with
+// n = 1 a matrix [rows, cols] (a vector has one row), else a tensor [n, rows, cols]. What a family
+// makes depend on a tensor's presence, it decides by the config alone. ERR_UNSUPPORTED when a family
+// leaves the cut of a matrix to its file.
+typedef void (*model_wants_fn)(void *ctx, const char *name, int64_t n, int64_t rows, int64_t cols);
+bool model_wants(const config *cfg, model_wants_fn fn, void *ctx, err *e);
+
 // The mixer of layer L that has a recurrent state, or NULL (attention layers).
 const module *model_mixer(const model *m, int L);
 // Bytes of the states that a row carries, in float32: the sum of 4 H K V. And of all that is carried

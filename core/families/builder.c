@@ -39,6 +39,15 @@ static const tensor *take(builder *b, const char *name, err *e) {
     return NULL;
 }
 
+// The same, for a tensor of n matrices rows x cols (n = 1: one matrix): who asks which tensors a config
+// wants (model_wants) is told.
+static const tensor *take_shaped(builder *b, const char *name, int64_t n, int64_t rows,
+                                 int64_t cols, err *e) {
+    if (b->wants && ckpt_index(b->ck, name) < 0)
+        b->wants(b->wants_ctx, name, n, rows, cols);
+    return take(b, name, e);
+}
+
 // Whether a tensor that is not there may be so: the inspection goes on, unless it could not note it.
 static bool collected(const builder *b, const err *e) {
     return !b->be && !(e && e->code != ERR_NONE);
@@ -135,7 +144,7 @@ static mat weight_mat(builder *b, int64_t rows, int64_t cols) {
 bool build_rows(builder *b, mat *out, int64_t first, int64_t rows, int64_t total, int64_t cols,
                 const char *name, err *e) {
     *out = MAT_NONE;
-    const tensor *t = take(b, name, e);
+    const tensor *t = take_shaped(b, name, 1, total, cols, e);
     if (!t)
         return collected(b, e);
     if (!check_shape(b, t, total, cols, e))
@@ -163,7 +172,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
     for (int i = 0; i < n; i++) {
         char name[512];
         snprintf(name, sizeof name, "%s.%d%s", prefix, i, suffix);
-        const tensor *t = take(b, name, e);
+        const tensor *t = take_shaped(b, name, 1, rows, cols, e);
         if (!t && !collected(b, e))
             return false;
         if (!t)
@@ -179,7 +188,7 @@ bool build_stack(builder *b, mat *out, int n, int64_t rows, int64_t cols, const 
 bool build_blocks(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, int64_t stride,
                   int64_t cols, const char *name, err *e) {
     *out = MAT_NONE;
-    const tensor *t = take(b, name, e);
+    const tensor *t = take_shaped(b, name, 1, n * stride, cols, e);
     if (!t)
         return collected(b, e);
     if (!check_shape(b, t, n * stride, cols, e))
@@ -205,7 +214,9 @@ bool build_joined(builder *b, mat *out, int64_t first, int64_t rows, int64_t tot
             return false;
     }
     for (int i = 0; i < n; i++) {
-        const tensor *t = take(b, names[i], e);
+        // How the rows are cut is the file's choice: all of them in the first, nothing said of others.
+        const tensor *t =
+            i == 0 && n == 1 ? take_shaped(b, names[i], 1, total, cols, e) : take(b, names[i], e);
         if (!t && !collected(b, e))
             return false;
         if (!t) {
@@ -246,7 +257,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
                 int64_t cols, const char *name, err *e) {
     char shape[96];
     *out = MAT_NONE;
-    const tensor *t = take(b, name, e);
+    const tensor *t = take_shaped(b, name, n, total, cols, e);
     if (!t)
         return collected(b, e);
     if (t->rank != 3 || t->dims[0] != n || t->dims[1] != total || t->dims[2] != cols) {
@@ -269,7 +280,7 @@ bool build_slab(builder *b, mat *out, int64_t n, int64_t first, int64_t rows, in
 
 bool build_numbers(builder *b, double **out, int64_t rows, int64_t cols, const char *name, err *e) {
     *out = NULL;
-    const tensor *t = take(b, name, e);
+    const tensor *t = take_shaped(b, name, 1, rows, cols, e);
     if (!t)
         return collected(b, e);
     if (!check_shape(b, t, rows, cols, e))

@@ -39,8 +39,10 @@ struct builder {
     backend *be; // NULL: names and shapes only
     model *m;    // being filled
     const char *family;
-    int layer;  // current layer, for messages; -1 outside
-    bool *used; // [ckpt_count]
+    int layer;            // current layer, for messages; -1 outside
+    bool *used;           // [ckpt_count]
+    model_wants_fn wants; // NULL, or told of every tensor the file lacks
+    void *wants_ctx;
 };
 
 // A weight [rows, cols]; a 1-D tensor is taken as [1, n]. Every shape that says the same is
