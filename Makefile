@@ -10,6 +10,8 @@ CFLAGS   ?= -O2 -g
 # Hot loops (kernels/cpu) are compiled for the machine at hand; MARCH= builds a portable program.
 MARCH    ?= -march=native
 SAN      ?=
+# Said in the results of `deltop bench`.
+COMMIT   := $(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 PREFIX   ?= /usr/local
 PYTHON   ?= python3
 # SentencePiece models are read where its library and a C++ compiler are there; SPM= leaves them out.
@@ -37,7 +39,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all bench cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 # The GPU part too where nvcc and a GPU are, or with CUDA=1.
@@ -59,6 +61,17 @@ $(LIB): $(OBJ)
 
 # Results of the QL kernel must not depend on how a batch is cut: no fused multiply-adds there.
 $(BUILD)/kernels/cpu/svals_ql.o: KERNEL += -ffp-contract=off
+
+# What a core reaches at most is measured with the instructions that kernels use.
+$(BUILD)/bench/ceiling.o: BASE += $(KERNEL)
+
+# Only this file is compiled anew when the commit changes.
+$(BUILD)/bench/environment.o: BASE += -DDELTOP_COMMIT='"$(COMMIT)"' -DDELTOP_FLAGS='"$(CFLAGS) $(KERNEL)"'
+$(BUILD)/bench/environment.o: $(BUILD)/commit
+$(BUILD)/commit: FORCE
+	@mkdir -p $(@D)
+	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+FORCE:
 
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
@@ -142,6 +155,9 @@ test-gpu: deltop-cuda.so $(GPU_TESTS) ## the CUDA backend against the CPU in flo
 test-trained: deltop $(BUILD)/tests/test_trained ## the trained models over all 32768 tokens of the reference (minutes)
 	@DELTOP_TRAINED_LENGTH=32768 scripts/test.sh $(BUILD) $(BUILD)/tests/test_trained
 
+bench: deltop ## time every kernel of the CPU (suite ci) into bench-out: about a minute
+	@./deltop bench --suite ci --out bench-out
+
 check: format-check fault-coverage ## formatting, tests, and the tests under address and undefined sanitizers
 	@$(MAKE) --no-print-directory run-test
 	@$(MAKE) --no-print-directory run-asan
@@ -172,4 +188,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16
 
 clean: ## remove what was built
-	rm -rf $(BUILD) build-asan deltop demo-out
+	rm -rf $(BUILD) build-asan deltop demo-out bench-out

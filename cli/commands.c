@@ -135,6 +135,6 @@ void commands_overview(FILE *f) {
         fprintf(f, "\nExample:\n  %.*s\n", (int)strcspn(commands[0]->example, "\n"),
                 commands[0]->example);
     fputs("\nExit codes: 0 done, 1 failed, 2 usage, 3 device not there, 4 a check failed,\n"
-          "128+n ended by signal n\n",
+          "5 nothing to compare, 128+n ended by signal n\n",
           f);
 }

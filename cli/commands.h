@@ -20,7 +20,9 @@
     X(explain) \
     X(theory) \
     X(words) \
-    X(verify)
+    X(verify) \
+    X(bench) \
+    X(compare)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };

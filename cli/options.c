@@ -229,6 +229,11 @@ bool options_given(const options *o, const char *name) {
     return lookup(o, name, strlen(name), &slot) && o->given[slot];
 }
 
+const char *options_text(const options *o, const char *name) {
+    size_t slot = 0;
+    return lookup(o, name, strlen(name), &slot) ? o->given[slot] : NULL;
+}
+
 // Options may stand in front of the command, whose table is not known yet: any command's row tells
 // whether a value follows.
 static bool takes_value(const char *name) {

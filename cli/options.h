@@ -109,6 +109,8 @@ void options_free(options *o);
 
 // True when the option (shared or the command's own) stood on the command line.
 bool options_given(const options *o, const char *name);
+// Its value as written ("" for a flag); NULL when it did not.
+const char *options_text(const options *o, const char *name);
 
 // Index of the command's name in argv: the first word that is neither an option nor an option's
 // value. -1: there is none.

@@ -95,6 +95,11 @@ static bool save_png(output *x, const options *o, const figures *f, const result
     return ok;
 }
 
+bool results_png(output *x, const options *o, const figures *f, const results_about *about,
+                 err *e) {
+    return !output_wants_files(x) || f->n == 0 || save_png(x, o, f, about, e);
+}
+
 static bool save_csv(output *x, const options *o, const figures *f, const results_about *about,
                      err *e) {
     char name[128];

@@ -20,6 +20,9 @@ typedef struct results_about {
 bool results_figures(output *x, const options *o, const figures *f, const results_about *about,
                      int print_first, err *e);
 
+// NAME.png alone; nothing without --out or without figures.
+bool results_png(output *x, const options *o, const figures *f, const results_about *about, err *e);
+
 // Writes an array of one model and document as NAME.npy and remembers it; nothing without --out.
 bool results_f64(output *x, size_t model, size_t document, const char *name, int rank,
                  const int64_t *dims, const double *data, err *e);

@@ -1,0 +1,15 @@
+// bench/recurrence_gate.h - a recurrence's results against the float64 step form of the CPU.
+#ifndef DELTOP_BENCH_RECURRENCE_GATE_H
+#define DELTOP_BENCH_RECURRENCE_GATE_H
+
+#include "bench/recurrence_inputs.h"
+
+// Runs *r once from the zero state over all its tokens and compares outputs and final state with the
+// float64 step form, on the very numbers the device reads. Columns of a state never talk to each
+// other, nor do heads: where the whole would take the CPU more than a second or two, some heads (the
+// first, one that hardly forgets, the last) and some of their columns are taken, over all tokens.
+// error, state_error: relative L2. how: what was compared, in words.
+bool recurrence_gate(recurrence_set *r, double *error, double *state_error, char *how, size_t size,
+                     err *e);
+
+#endif
