@@ -49,10 +49,10 @@ bool ab_builds(const char *a, const char *b, const char *const *arguments, int t
 
 // The case that side measures.
 static bench_case side_case(const bench_case *from, const char *side) {
-    static const char *const forms[] = {"auto", "step", "chunk"};
+    static const char *const forms[] = {"auto", "step", "chunk", "portable"};
     bench_case c = *from;
     c.impl = "deltop";
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (strcmp(side, forms[i]) == 0) {
             c.at[AXIS_FORM] = i;
             return c;
@@ -63,16 +63,16 @@ static bench_case side_case(const bench_case *from, const char *side) {
 }
 
 static bool side_known(const bench_plan *p, const char *side, err *e) {
-    static const char *const words[] = {"auto", "step", "chunk", "deltop"};
-    for (int i = 0; i < 4; i++)
+    static const char *const words[] = {"auto", "step", "chunk", "portable", "deltop"};
+    for (int i = 0; i < 5; i++)
         if (strcmp(side, words[i]) == 0)
             return true;
     return (p->plugins && plugins_find(p->plugins, side)) ||
-           err_set(
-               e, ERR_USAGE,
-               "option --ab: \"%s\" is no kernel (auto, step, chunk, deltop, or PLUGIN:KERNEL of a "
-               "--plugin) and no path of a program (which holds a slash)",
-               text_show(side));
+           err_set(e, ERR_USAGE,
+                   "option --ab: \"%s\" is no kernel (auto, step, chunk, portable, deltop, or "
+                   "PLUGIN:KERNEL of a "
+                   "--plugin) and no path of a program (which holds a slash)",
+                   text_show(side));
 }
 
 bool ab_kernels(const bench_plan *p, const char *a, const char *b, record *ra, record *rb, err *e) {

@@ -11,7 +11,7 @@
 bool ab_builds(const char *a, const char *b, const char *const *arguments, int turns,
                progress_fn progress, void *progress_ctx, record *ra, record *rb, err *e);
 
-// a, b: "auto", "step" or "chunk" (forms of our own recurrences), "deltop", or "PLUGIN:KERNEL". Every
+// a, b: "auto", "step", "chunk" or "portable" (forms of our own recurrences), "deltop", or "PLUGIN:KERNEL". Every
 // recurrence of the plan is measured with both, round by round. The rows of *ra and *rb carry the
 // same parameters, so that they can be compared; `source` says which is which.
 bool ab_kernels(const bench_plan *p, const char *a, const char *b, record *ra, record *rb, err *e);

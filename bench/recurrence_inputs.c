@@ -137,7 +137,8 @@ static void make_pair(recurrence_set *r, random_state *rng, keys_kind keys, err 
 
 bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t T,
                      keys_kind keys, double beta_max, err *e) {
-    static const recurrence_form forms[] = {RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK};
+    static const recurrence_form forms[] = {RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK,
+                                            RECURRENCE_PORTABLE};
     backend *be = set->be;
     const backend_ops *op = be->op;
     random_state rng = {set->seed ^ UINT64_C(0x6465616c746f70)};

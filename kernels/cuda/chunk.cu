@@ -358,6 +358,7 @@ static bool run(backend *be, const steps *s, int buffers, mat state, mat o) {
     launched(be, "recurrence in chunks");
     phase_done(be, "advance");
     be->kernel = "cuda chunk (prepare, advance), f32 FMA";
+    be->kernel_why[0] = 0;
     return true;
 }
 

@@ -353,6 +353,11 @@ static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads,
                : cudaErrorInvalidValue;
 }
 
+static void told(const delta_call &s, const char *pass) {
+    if (s.done)
+        s.done(s.done_ctx, pass);
+}
+
 template <int queries, bool gated>
 static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_space space,
                        float *state, int64_t ld, cudaStream_t stream) {
@@ -368,6 +373,7 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
         delta_chunks<queries, gated>
             <<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(s, maps, true,
                                                                                 space, state, ld);
+        told(s, "segments' ends");
         if (s.segments > 2) {
             r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      sizeof(scan_shared));
@@ -375,11 +381,13 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
                 return r;
             dim3 grid((unsigned)heads, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS));
             scan_segments<<<grid, SCAN_THREADS, sizeof(scan_shared), stream>>>(s, space, gated);
+            told(s, "scan");
         }
     }
     int64_t blocks = outputs * (s.segments > 1 ? s.segments - 1 : 1);
     delta_chunks<queries, gated><<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(
         s, maps, false, space, state, ld);
+    told(s, "outputs");
     return cudaGetLastError();
 }
 

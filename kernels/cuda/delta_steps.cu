@@ -17,6 +17,29 @@ static bool engine_takes(mat m, int width) {
     return m.esize == sizeof(bf16) && width % 8 == 0 && (uintptr_t)m.p % 16 == 0 && m.ld % 8 == 0;
 }
 
+// What bench reports: which kernel, and why so many segments.
+static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan, int processors) {
+    double us = plan->first_pass + plan->scan + plan->second_pass;
+    if (plan->segments > 1) {
+        delta_plan one = delta_plan_for(c, processors, 1);
+        be->kernel = "cuda chunks on tensor cores, segments side by side";
+        snprintf(
+            be->kernel_why, sizeof be->kernel_why,
+            "%d segments of %d chunks: %.0f us expected (ends %.0f, scan %.0f, outputs %.0f), in "
+            "one pass %.0f",
+            plan->segments, plan->per_segment, us, plan->first_pass, plan->scan, plan->second_pass,
+            one.second_pass);
+    } else {
+        be->kernel = "cuda chunks on tensor cores, one pass";
+        snprintf(be->kernel_why, sizeof be->kernel_why, "%d chunks in one pass: %.0f us expected",
+                 plan->per_segment, us);
+    }
+}
+
+static void pass_done(void *be, const char *pass) {
+    phase_done((backend *)be, pass);
+}
+
 bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
     const head_shape *p = &s->s;
     if (be->recurrence == RECURRENCE_STEP || be->recurrence == RECURRENCE_PORTABLE ||
@@ -56,6 +79,9 @@ bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
     float *scratch = floats ? (float *)device_scratch(be, floats * sizeof(float)) : NULL;
     if (floats && !scratch)
         return true;
+    name_kernel(be, &c, &plan, processors);
+    c.done = pass_done;
+    c.done_ctx = be;
     cuda_ok(be, delta_run(c, &plan, (float *)state.p, state.ld, scratch, of(be)->stream),
             "recurrence on tensor cores");
     return true;

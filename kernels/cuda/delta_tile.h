@@ -39,6 +39,9 @@ typedef struct delta_call {
     int tokens;       // of a whole chunk
     int per_segment;  // chunks
     int segments;     // of the longest row
+    // Told on the host behind the launch of each pass; NULL: nobody listens.
+    void (*done)(void *ctx, const char *pass);
+    void *done_ctx;
 } delta_call;
 
 // q, k and v as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.

@@ -28,8 +28,8 @@ struct cuda_backend {
     size_t scratch_bytes;
     void *pinned; // host staging of the same kind
     size_t pinned_bytes;
-    struct product_plans *plans; // product.cu
-    struct trace *spans;         // trace.h; NULL: nobody asked
+    struct product_plans *plans;     // product.cu
+    struct trace *spans;             // trace.h; NULL: nobody asked
     cudaEvent_t mark[BACKEND_MARKS]; // made when first used (kernels/cuda/timing.cu)
     void *evict;
     size_t evict_bytes;

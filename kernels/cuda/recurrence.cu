@@ -170,6 +170,7 @@ template <class T, int ROWS> static void launch(backend *be, const steps *s, mat
         as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
     launched(be, "recurrence");
     be->kernel = "cuda step, f32 FMA";
+    be->kernel_why[0] = 0;
 }
 
 template <class T> static void pick_rows(backend *be, const steps *s, mat state, mat o) {
