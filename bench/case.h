@@ -38,7 +38,7 @@ typedef enum {
     N_AXES
 } axis_id;
 
-typedef enum { KEYS_RANDOM, KEYS_CORRELATED, KEYS_SAME } keys_kind;
+typedef enum { BENCH_KEYS_RANDOM, BENCH_KEYS_CORRELATED, BENCH_KEYS_SAME } bench_keys;
 typedef enum { INPUT_RANDOM, INPUT_ZEROS } input_kind;
 typedef enum { DTYPE_F32, DTYPE_TF32, DTYPE_BF16, DTYPE_F64 } case_dtype; // as enum precision
 typedef enum { ON_CPU, ON_CUDA } case_device;

@@ -67,7 +67,7 @@ char *bench_explain(const bench_row *row, char *buf, size_t size) {
         say(&w, ", %s times the floor of %s ms", bench_number(times, a, sizeof a),
             bench_number(row->floor_ms, b, sizeof b));
         bool bytes = row->bytes_ms >= row->flop_ms;
-        say(&w, " that %s set (%s %s; %s would need %s ms)", bytes ? "bytes" : "operations",
+        say(&w, " that %s set (%s%s; %s would need %s ms)", bytes ? "bytes" : "operations",
             bench_rate(bytes ? row->bytes : row->flop, a, sizeof a), bytes ? "B" : "FLOP",
             bytes ? "operations" : "bytes",
             bench_number(bytes ? row->flop_ms : row->bytes_ms, c, sizeof c));

@@ -53,7 +53,7 @@ static void *prepare(const bench_setup *set, err *e) {
     head_shape s = recurrence_shape(c, kinds[c->op->kind].decay, kinds[c->op->kind].erase);
     bool keyed = c->at[AXIS_KEYS] != AXIS_UNSET;
     if (!recurrence_make(&w->r, set, s, c->at[AXIS_T],
-                         keyed ? (keys_kind)c->at[AXIS_KEYS] : KEYS_RANDOM, s.beta_max, e)) {
+                         keyed ? (bench_keys)c->at[AXIS_KEYS] : BENCH_KEYS_RANDOM, s.beta_max, e)) {
         release(w);
         return NULL;
     }
@@ -87,7 +87,7 @@ static bool stress(work *w, bench_gate *g, err *e) {
     int64_t T = w->r.s.T < TOKENS ? w->r.s.T : TOKENS;
     char how[sizeof g->how];
     double state;
-    if (!recurrence_make(&hard, &w->set, s, T, KEYS_CORRELATED, 2, e))
+    if (!recurrence_make(&hard, &w->set, s, T, BENCH_KEYS_CORRELATED, 2, e))
         return false;
     bool ok = recurrence_gate(&hard, &g->stress, &state, how, sizeof how, e);
     recurrence_free(&hard);

@@ -57,7 +57,7 @@ static bool prepare_erank(work *w, const bench_setup *set, err *e) {
     int64_t T = c->at[AXIS_T], H = c->at[AXIS_HV];
     head_shape s = recurrence_shape(c, DECAY_HEAD, ERASE_KEY);
     s.beta_max = 1;
-    if (!recurrence_make(&w->r, set, s, T, KEYS_RANDOM, 1, e))
+    if (!recurrence_make(&w->r, set, s, T, BENCH_KEYS_RANDOM, 1, e))
         return false;
     w->heads = mem_alloc((size_t)H, sizeof *w->heads, "heads", e);
     w->at = mem_alloc((size_t)T, sizeof *w->at, "positions", e);

@@ -104,16 +104,16 @@ static double rwkv_gate(random_state *r, int head, int heads) {
 
 // Unit keys. Correlated: every key leans on one direction of its head and each eighth repeats the one
 // before it. Same: that direction and 2 % of something else.
-static void make_keys(backend *be, random_state *r, mat k, int heads, keys_kind kind, err *e) {
+static void make_keys(backend *be, random_state *r, mat k, int heads, bench_keys kind, err *e) {
     fill(be, r, k, heads, normal, 1, e);
-    if (kind != KEYS_RANDOM) {
+    if (kind != BENCH_KEYS_RANDOM) {
         mat base = be->op->alloc(be, 1, k.cols), all = be->op->alloc(be, k.rows, k.cols);
         if (!mat_none(base) && !mat_none(all)) {
             fill_exact(be, r, base, heads, normal, 1, e);
             be->op->broadcast(be, base, all);
-            be->op->add(be, k, kind == KEYS_SAME ? 0.02 : 0.5, all);
+            be->op->add(be, k, kind == BENCH_KEYS_SAME ? 0.02 : 0.5, all);
             be->op->copy(be, all, k);
-            for (int64_t t = 7; t < k.rows && kind == KEYS_CORRELATED; t += 8)
+            for (int64_t t = 7; t < k.rows && kind == BENCH_KEYS_CORRELATED; t += 8)
                 be->op->copy(be, mat_rows(k, t - 1, 1), mat_rows(k, t, 1));
         }
         be->op->free(be, base);
@@ -123,7 +123,7 @@ static void make_keys(backend *be, random_state *r, mat k, int heads, keys_kind 
 }
 
 // Erase along a vector of its own: a = -(rate * b) with unit b, so that (D + a b^T) does not grow.
-static void make_pair(recurrence_set *r, random_state *rng, keys_kind keys, err *e) {
+static void make_pair(recurrence_set *r, random_state *rng, bench_keys keys, err *e) {
     backend *be = r->be;
     mat rate = be->op->alloc(be, r->s.T, r->s.a.cols);
     if (mat_none(rate))
@@ -136,7 +136,7 @@ static void make_pair(recurrence_set *r, random_state *rng, keys_kind keys, err 
 }
 
 bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t T,
-                     keys_kind keys, double beta_max, err *e) {
+                     bench_keys keys, double beta_max, err *e) {
     static const recurrence_form forms[] = {RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK,
                                             RECURRENCE_PORTABLE};
     backend *be = set->be;

@@ -23,7 +23,7 @@ head_shape recurrence_shape(const bench_case *c, decay_kind decay, erase_kind er
 // T: tokens (a gate may want fewer than the case has). Keys and betas as the arguments say. Every
 // fourth head hardly forgets; rates go up to 16 times that of the first head. False: *r is empty.
 bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t T,
-                     keys_kind keys, double beta_max, err *e);
+                     bench_keys keys, double beta_max, err *e);
 void recurrence_free(recurrence_set *r);
 
 // Tokens 0..T-1 (T at most the set's) of the first key_heads heads and their value heads, from the

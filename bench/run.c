@@ -37,7 +37,7 @@ typedef struct runner {
     nvml *card;
     backend *gpu; // borrowed: one of be
     job *jobs;
-    size_t n, first; // first row of this run
+    size_t n;
     int64_t done, total;
 } runner;
 
@@ -274,7 +274,7 @@ static bool add_rows(runner *r, err *e) {
 }
 
 bool bench_run(const bench_plan *p, record *out, err *e) {
-    runner r = {.p = p, .out = out, .n = p->cases->n, .first = out->n};
+    runner r = {.p = p, .out = out, .n = p->cases->n};
     int threads = omp_get_max_threads();
     bool ok = false;
     r.jobs = mem_zalloc(r.n ? r.n : 1, sizeof *r.jobs, "cases", e);

@@ -128,7 +128,7 @@ const bench_suite bench_suites[] = {
     {"quick", "every kind of operation once, small", quick, 8, true},
     {"ci", "what a change has to hold against; on a GPU the kernel goals as well", ci_cpu, 50,
      true},
-    {"ci-gpu", "what `ci` is with --device cuda", ci_gpu, 240, false},
+    {"ci-gpu", "what `ci` is with --device cuda", ci_gpu, 120, false},
     {"kernels", "the shapes of the kernel goals", kernels_gpu, 120, false},
     {"paper", "shapes of the papers' figures: dp-fig4, gdn-fig3, rwkv7-16k", paper, 600, false},
     {"dp-fig4", "DeltaProduct, figure 4", dp_fig4, 240, false},

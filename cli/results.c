@@ -64,6 +64,16 @@ char *results_command_line(const options *o, err *e) {
         const option_spec *s = i < N_SHARED ? &options_shared()[i] : &o->command->own[i - N_SHARED];
         if (!o->given[i])
             continue;
+        if (s->kind == OPT_TEXTS) { // every one of them
+            const text_list *all = (const text_list *)((const char *)o->own + s->at);
+            for (size_t k = 0; k < all->n; k++) {
+                put(&l, " --", e);
+                put(&l, s->name, e);
+                put(&l, " ", e);
+                put_word(&l, all->v[k], e);
+            }
+            continue;
+        }
         put(&l, " --", e);
         put(&l, s->name, e);
         if (s->kind != OPT_FLAG) {
