@@ -66,6 +66,7 @@ static bool bars(const record *r, const char *subtitle, figures *out, err *e) {
     double *cold = mem_zalloc(n, sizeof *cold, "bars", e);
     const char **names = mem_alloc(r->n, sizeof *names, "bars", e);
     bool ok = f && x && warm && cold && names, any_cold = false;
+    double least = INFINITY, largest = 0;
     size_t k = 0;
     for (size_t i = 0; ok && i < r->n; i++)
         names[i] = r->rows[i].name;
@@ -78,6 +79,8 @@ static bool bars(const record *r, const char *subtitle, figures *out, err *e) {
         warm[k] = median_of(&row->warm) / by;
         cold[k] = median_of(&row->cold) / by;
         any_cold = any_cold || isfinite(cold[k]);
+        least = fmin(least, warm[k]);
+        largest = fmax(largest, warm[k]);
         char name[256];
         short_name(names, r->n, row->name, name, sizeof name);
         ok = figure_category(f, name, e);
@@ -85,7 +88,8 @@ static bool bars(const record *r, const char *subtitle, figures *out, err *e) {
     }
     ok = ok && figure_axis(&f->x, "case", "", SCALE_LINEAR, e) &&
          figure_axis(&f->y, floors ? "time over the floor" : "time of a call",
-                     floors ? "times" : "ms", SCALE_LINEAR, e) &&
+                     floors ? "times" : "ms", largest > 15 * least ? SCALE_LOG10 : SCALE_LINEAR,
+                     e) &&
          figure_series(f, "caches warm", STYLE_LINE, n, x, warm, NULL, NULL, NULL, e) &&
          (!any_cold ||
           figure_series(f, "caches emptied", STYLE_LINE, n, x, cold, NULL, NULL, NULL, e)) &&
