@@ -181,6 +181,7 @@ format-check:
 
 install: deltop ## into $(PREFIX), with deltop-cuda.so when it is built
 	install -D -m 755 deltop $(DESTDIR)$(PREFIX)/bin/deltop
+	install -D -m 644 bench/plugin.h $(DESTDIR)$(PREFIX)/include/deltop/plugin.h
 	@if [ -e deltop-cuda.so ]; then \
 	    install -D -m 755 deltop-cuda.so $(DESTDIR)$(PREFIX)/lib/deltop/deltop-cuda.so; fi
 

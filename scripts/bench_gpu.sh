@@ -24,7 +24,7 @@ cat "$out/$name-explain.txt"
 {
     echo "# $name: the \`ci\` suite on a GPU"
     echo
-    echo "\`scripts/bench_gpu.sh $name $*\`, $(date +%F), commit $(git rev-parse --short HEAD)."
+    echo "\`scripts/bench_gpu.sh $name $*\`, $(date +%F), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)."
     echo
     nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader || true
     echo

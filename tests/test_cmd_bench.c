@@ -349,6 +349,22 @@ static void a_config_gets_random_weights(void **state) {
                 "--rounds", "2"),
            0, "model.T48.f32.cpu.model");
     expect(ARGS("bench", "--suite", "model", "--model", files_path("nowhere")), 1, "nowhere");
+    // Known by what it holds, wherever it lies (B135).
+    const char *path[3] = {folder, "tests/../examples/small-deltanet", "examples/small-deltanet"};
+    char id[3][64];
+    for (int i = 0; i < 3; i++) {
+        run r = start(ARGS("bench", "--suite", "model", "--model", path[i], "--axis", "T=8",
+                           "--budget", "0.02", "--rounds", "1", "--no-cold", "--json"));
+        json_t *v = json_of(&r);
+        const json_t *row = json_array_get(json_object_get(v, "rows"), 0);
+        const char *model =
+            json_string_value(json_object_get(json_object_get(row, "params"), "model"));
+        snprintf(id[i], sizeof id[i], "%s", model ? model : "");
+        json_decref(v);
+        run_free(&r);
+    }
+    assert_string_equal(id[1], id[2]);
+    assert_string_not_equal(id[0], id[1]);
 }
 
 static void a_device_that_is_not_there_is_exit_code_3(void **state) {
