@@ -27,7 +27,8 @@ typedef struct work {
     double *sv, *fro;
     transitions x; // WINDOW: arrays owned
     complex_f64 *eig;
-    err fail;
+    window_job *jobs; // WINDOW: all T of them
+    window_facts *facts;
 } work;
 
 static void release(void *p) {
@@ -45,6 +46,8 @@ static void release(void *p) {
     free((double *)w->x.beta);
     free((double *)w->x.g);
     free(w->eig);
+    free(w->jobs);
+    free(w->facts);
     free(w);
 }
 
@@ -92,7 +95,9 @@ static bool prepare_window(work *w, const bench_setup *set, err *e) {
                          .beta = beta,
                          .g = g};
     w->eig = mem_alloc((size_t)(c->at[AXIS_T] * K), sizeof *w->eig, "eigenvalues", e);
-    if (!k || !beta || !g || !w->eig)
+    w->jobs = mem_zalloc((size_t)c->at[AXIS_T], sizeof *w->jobs, "windows", e);
+    w->facts = mem_zalloc((size_t)c->at[AXIS_T], sizeof *w->facts, "windows", e);
+    if (!k || !beta || !g || !w->eig || !w->jobs || !w->facts)
         return false;
     for (int64_t i = 0; i < T * n; i++) {
         double sum = 0;
@@ -121,6 +126,25 @@ static void *prepare(const bench_setup *set, err *e) {
     return NULL;
 }
 
+// Many at a time where the device does so, the others one by one.
+static bool run_windows(work *w, int64_t T, err *e) {
+    const backend_ops *op = w->be->op;
+    int64_t W = w->c.at[AXIS_W];
+    for (int64_t t = 0; t < T; t++)
+        w->jobs[t] = (window_job){.x = &w->x,
+                                  .last = t + W - 1,
+                                  .W = W,
+                                  .eig = w->eig + t * w->x.K,
+                                  .facts = &w->facts[t]};
+    if (op->window_spectra && !op->window_spectra(w->be, w->jobs, T, e))
+        return false;
+    for (int64_t t = 0; t < T; t++)
+        if (!w->jobs[t].done && !op->window_spectrum(w->be, &w->x, w->jobs[t].last, W,
+                                                     w->jobs[t].eig, NULL, &w->facts[t], e))
+            return false;
+    return true;
+}
+
 static void run(void *p, double share) {
     work *w = p;
     int64_t T = (int64_t)((double)w->c.at[AXIS_T] * share + 0.5);
@@ -131,11 +155,8 @@ static void run(void *p, double share) {
         w->be->op->copy(w->be, w->start, w->r.state);
         ok = w->be->op->state_svals(w->be, &w->r.s, w->r.state, w->heads, (int)w->c.at[AXIS_HV],
                                     w->at, T, w->sv, w->fro, &e);
-    }
-    for (int64_t t = 0; t < T && ok && w->c.op->kind == WINDOW; t++) {
-        window_facts facts;
-        ok = w->be->op->window_spectrum(w->be, &w->x, t + w->c.at[AXIS_W] - 1, w->c.at[AXIS_W],
-                                        w->eig + t * w->x.K, NULL, &facts, &e);
+    } else {
+        ok = run_windows(w, T, &e);
     }
     if (!ok)
         err_set(&w->be->fail, e.code, "%s", e.text);
@@ -267,7 +288,8 @@ static void cost(const bench_case *c, const void *p, bench_cost *out) {
 static const char *kernel(const void *p) {
     const work *w = p;
     if (w->c.op->kind == WINDOW)
-        return "window product's core, LAPACK dgeev";
+        return w->be->op->window_spectra ? "cuda windows, many at a time"
+                                         : "window product's core, LAPACK dgeev";
     return w->c.at[AXIS_DEVICE] == ON_CUDA ? "cuda Gram, tridiagonal, QL"
            : w->be->prec == PRECISION_F64  ? "LAPACK dgesdd"
                                            : "cpu Gram, tridiagonal, QL";

@@ -57,6 +57,7 @@ static const char *const ci_gpu[] = {
     "layernorm T=32768 D=1024 dtype=bf16 device=cuda",
     "loss T=8192 D=1024 vocab=32000 dtype=bf16 device=cuda",
     "erank T=512 H=8 K=64,128 V=128 dtype=f32 device=cuda",
+    "window T=512 K=64,128 n=1 W=128 dtype=f32 device=cuda",
     NULL};
 
 static const char *const ci_cpu[] = {"linear T=1024 H=4 K=64 V=64",
