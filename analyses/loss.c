@@ -1,5 +1,6 @@
 #include "analyses/loss.h"
 
+#include "analyses/resample.h"
 #include "core/mem.h"
 #include "core/random.h"
 
@@ -233,11 +234,6 @@ static double mean_over(const loss_result *r, int64_t from, int64_t to) {
     return sum / (double)r->rows;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // 2.5% and 97.5% quantiles of the mean of `rows` values, resampled with replacement.
 static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t seed, double *scratch,
                       double *lo, double *hi) {
@@ -252,9 +248,7 @@ static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t see
         if (!isfinite(scratch[b]))
             return;
     }
-    qsort(scratch, (size_t)resamples, sizeof *scratch, ascending);
-    *lo = scratch[(int)(0.025 * (resamples - 1) + 0.5)];
-    *hi = scratch[(int)(0.975 * (resamples - 1) + 0.5)];
+    resample_interval(scratch, resamples, lo, hi);
 }
 
 static void stretches(loss_result *r) {
