@@ -507,7 +507,7 @@ static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, 
 }
 
 // Wide enough for long rows, narrow enough to leave a short one its shape.
-static int64_t default_smooth(int64_t n) {
+int64_t loss_default_smooth(int64_t n) {
     if (n / 32 > 501)
         return n / 32;
     return n / 8 < 501 ? n / 8 : 501;
@@ -521,7 +521,7 @@ static bool document_figures(const loss_result *const *r, size_t n, size_t which
     for (int i = 0; i < 3; i++)
         snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
     if (smooth == 0)
-        smooth = default_smooth(r[0]->n);
+        smooth = loss_default_smooth(r[0]->n);
     smooth |= 1;
     bool pair = false;
     for (size_t i = 1; i < n; i++)

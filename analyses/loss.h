@@ -69,6 +69,10 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 // is not finite, and only there.
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
 
+// Window that suits a row of n losses: wide enough for long rows, narrow enough to leave a short one
+// its shape. May be even; users make it odd.
+int64_t loss_default_smooth(int64_t n);
+
 // Per document: loss against position, with several models also the paired difference to the first
 // one (same tokens, so what the text itself adds cancels; models that cut the text into other tokens
 // are left out), and the perplexities. Bands with two rows or more. smooth 0: 501, but a 32nd of a

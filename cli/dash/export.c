@@ -1,0 +1,378 @@
+#include "cli/dash/export.h"
+
+#include "cli/dash/losses.h"
+#include "cli/dash/panel.h"
+#include "cli/head_list.h"
+#include "cli/output.h"
+#include "cli/plot/plot.h"
+#include "cli/results.h"
+#include "cli/table.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "core/npy.h"
+#include "core/outfile.h"
+#include "core/precision.h"
+#include "core/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Command lines -----------------------------------------------------------------------------------
+
+typedef struct words {
+    char *s;
+    size_t n, cap;
+    bool failed;
+} words;
+
+static void say(words *w, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void say(words *w, err *e, const char *fmt, ...) {
+    char one[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(one, sizeof one, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(one);
+    if (w->failed ||
+        !mem_grow((void **)&w->s, &w->cap, w->n + n + 1, 1, "a command line", e)) {
+        w->failed = true;
+        return;
+    }
+    memcpy(w->s + w->n, one, n + 1);
+    w->n += n;
+}
+
+static void word(words *w, err *e, const char *option, const char *text) {
+    char *quoted = results_shell_word(text, e);
+    if (!quoted)
+        w->failed = true;
+    else
+        say(w, e, "%s%s %s", option ? " --" : "", option ? option : "", quoted);
+    free(quoted);
+}
+
+// Options of the command line that change numbers.
+static void given(words *w, const options *o, err *e) {
+    static const char *const kept[] = {"device", "precision", "train-length", "threads"};
+    for (size_t i = 0; i < N_SHARED; i++)
+        for (int k = 0; k < 4; k++)
+            if (o->given[i] && strcmp(options_shared()[i].name, kept[k]) == 0)
+                word(w, e, kept[k], o->given[i]);
+    if (o->add_bos)
+        say(w, e, " --add-bos");
+    if (o->reset_at_bos)
+        say(w, e, " --reset-at-bos");
+}
+
+static void operands(words *w, const scene *x, const int *model, int n, err *e) {
+    for (int i = 0; i < n; i++)
+        word(w, e, NULL, x->d->model[model ? model[i] : i]->path);
+    if (x->d->document)
+        word(w, e, NULL, x->d->document);
+}
+
+static int64_t block_of(const scene *x) {
+    if (x->d->o->block)
+        return x->d->o->block;
+    return strcmp(x->r->device, "cpu") == 0 ? RANK_EVERY : 0;
+}
+
+static char *loss_command(const scene *x, const char *out, err *e) {
+    words w = {0};
+    int model[CURVES], n = losses_curves(x, model);
+    char heads[512];
+    say(&w, e, "deltop loss");
+    operands(&w, x, model, n, e);
+    say(&w, e, " --length %lld --rows 1 --smooth %lld --resamples 0", (long long)x->T,
+        (long long)losses_window(x));
+    if (block_of(x))
+        say(&w, e, " --block %lld", (long long)block_of(x));
+    for (int i = 0; i < x->r->n_off; i++)
+        snprintf(heads + (i ? strlen(heads) : 0), sizeof heads - (i ? strlen(heads) : 0), "%sL%d.H%d",
+                 i ? "," : "", x->r->off[i].layer, x->r->off[i].head);
+    if (x->r->n_off)
+        say(&w, e, " --ablate %s", heads);
+    given(&w, x->d->o, e);
+    if (out)
+        word(&w, e, "out", out);
+    if (w.failed) {
+        free(w.s);
+        return NULL;
+    }
+    return w.s;
+}
+
+static void heads_option(words *w, const char *name, const head_ref *v, int n, err *e) {
+    for (int i = 0; i < n; i++)
+        say(w, e, "%s%sL%d.H%d", i ? "," : " --", i ? "" : name, v[i].layer, v[i].head);
+}
+
+// "--head L1.H2": the blank between name and list.
+static void one_list(words *w, const char *name, const head_ref *v, int n, err *e) {
+    char spaced[32];
+    snprintf(spaced, sizeof spaced, "%s ", name);
+    heads_option(w, spaced, v, n, e);
+}
+
+static char *view_command(const scene *x, int panel, const char *out, err *e) {
+    const dash *d = x->d;
+    words w = {0};
+    char number[64];
+    head_ref cursor = {d->layer, d->head};
+    static const char *const comparing[COMPARES] = {"both", "a", "b", "a-b"};
+    say(&w, e, "deltop view");
+    operands(&w, x, NULL, d->n_models, e);
+    if (x->T && d->o->length)
+        say(&w, e, " --length %lld", (long long)x->T);
+    given(&w, d->o, e);
+    if (d->o->block)
+        say(&w, e, " --block %lld", (long long)d->o->block);
+    say(&w, e, " --at %lld", (long long)d->t);
+    if (d->t1 > 0)
+        say(&w, e, " --view %lld:%lld", (long long)d->t0, (long long)d->t1);
+    one_list(&w, "head", &cursor, 1, e);
+    one_list(&w, "marked", d->mark, d->n_marks, e);
+    one_list(&w, "ablate", d->off, d->n_off, e);
+    say(&w, e, " --metric %s --window %lld --smooth %lld", metric_name(d->metric), (long long)d->W,
+        (long long)d->smooth);
+    if (d->n_models > 1)
+        say(&w, e, " --compare %s", comparing[d->compare]);
+    text_real(d->surprise, 6, number, sizeof number);
+    if (d->surprise != 6)
+        say(&w, e, " --surprise %s", number);
+    if (panel >= 0)
+        say(&w, e, " --export %d", panel);
+    if (out)
+        word(&w, e, "out", out);
+    if (w.failed) {
+        free(w.s);
+        return NULL;
+    }
+    return w.s;
+}
+
+char *export_command(const scene *x, int panel, const char *out, err *e) {
+    // Losses over bytes, of a part or as a difference alone are the view's own.
+    if (panel == 3 && x->r && !x->bytes && x->read >= x->T && losses_window(x) < x->T)
+        return loss_command(x, out, e);
+    return view_command(x, panel, out, e);
+}
+
+// Files -------------------------------------------------------------------------------------------
+
+static bool collect(const scene *x, unsigned which, figures *out, err *e) {
+    figures_init(out, 2);
+    int wanted = 0, got = 0;
+    for (int i = 0; i < n_panels; i++) {
+        const panel *p = panels[i];
+        if (!(which >> p->number & 1))
+            continue;
+        wanted++;
+        if (!p->figures)
+            continue;
+        err why = {0};
+        if (!x->r || x->read < 1)
+            err_set(&why, ERR_INPUT, "nothing is computed yet");
+        else if (p->figures(x, out, &why))
+            got++;
+        if (why.code != ERR_NONE && (why.code == ERR_NOMEM || which == 1u << p->number)) {
+            figures_free(out);
+            return err_set(e, why.code, "%s: %s", p->name, why.text);
+        }
+    }
+    if (got == 0) {
+        figures_free(out);
+        return err_set(e, ERR_UNSUPPORTED, "%s", wanted == 1 ? "this panel is text: it has no picture and no data" : "no panel here has a picture");
+    }
+    if (out->n == 1)
+        out->columns = 1;
+    return true;
+}
+
+bool export_files(const scene *x, unsigned which, const char *png, const char *csv,
+                  const char *command, err *e) {
+    figures f;
+    char source[512], description[160];
+    if (!collect(x, which, &f, e))
+        return false;
+    // As the loss command lays its page out.
+    if (which == 1u << 3 && x->d->n_models > 1 && f.n > 2)
+        f.columns = 3;
+    snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text), x->text->d.sha256);
+    snprintf(description, sizeof description, "%s, %s", x->r->device, precision_name(x->r->prec));
+    plot_options p = plot_defaults();
+    p.title = f.v[0]->title;
+    p.software = "deltop " DELTOP_VERSION;
+    p.comment = command;
+    p.source = source;
+    p.description = description;
+    bool ok = (!csv || table_csv_save(&f, command, csv, e)) && (!png || plot_png(&f, &p, png, e));
+    if (!ok && csv && png)
+        unlink(csv);
+    figures_free(&f);
+    return ok;
+}
+
+static bool save_losses(const scene *x, const char *path, err *e) {
+    int model[CURVES], n = losses_curves(x, model);
+    int64_t T = x->s->shown[model[0]]->T;
+    int64_t dims[] = {0, T - 1};
+    for (int i = 0; i < n; i++)
+        dims[0] += x->s->shown[model[i]]->T == T;
+    npy_writer *w = npy_writer_open(path, NPY_F8, 2, dims, e);
+    bool ok = w != NULL;
+    for (int i = 0; ok && i < n; i++)
+        if (x->s->shown[model[i]]->T == T)
+            ok = npy_writer_append(w, x->s->shown[model[i]]->loss + 1, (size_t)(T - 1), e);
+    ok = ok && npy_writer_finish(w, e);
+    npy_writer_close(w);
+    return ok;
+}
+
+// Heat maps as they are; series as [series, points], those with as many points as the first one; points of the plane as
+// complex numbers.
+static bool save_array(const figure *f, const char *path, err *e) {
+    if (f->kind == FIG_HEATMAP)
+        return npy_write(path, NPY_F8, 2,
+                         (int64_t[]){(int64_t)f->heat->rows, (int64_t)f->heat->cols}, f->heat->cell, e);
+    if (f->n_series == 0)
+        return err_set(e, ERR_UNSUPPORTED, "no numbers to write");
+    size_t n = f->series[0].n, rows = 0;
+    for (size_t i = 0; i < f->n_series; i++)
+        rows += f->series[i].n == n;
+    bool plane = f->kind == FIG_SCATTER;
+    double *v = mem_alloc(rows * n * 2 + 1, sizeof *v, "an array", e);
+    if (!v)
+        return false;
+    size_t at = 0;
+    for (size_t i = 0; i < f->n_series; i++)
+        for (size_t k = 0; f->series[i].n == n && k < n; k++) {
+            if (plane)
+                v[at++] = f->series[i].x[k];
+            v[at++] = f->series[i].y[k];
+        }
+    bool ok = npy_write(path, plane ? NPY_C16 : NPY_F8, 2, (int64_t[]){(int64_t)rows, (int64_t)n}, v, e);
+    free(v);
+    return ok;
+}
+
+static void json_number(FILE *f, const char *key, double v) {
+    char text[48];
+    text_real(v, 17, text, sizeof text);
+    fprintf(f, ", \"%s\": %s", key, isfinite(v) ? text : "null");
+}
+
+static void json_word(FILE *f, const char *s) {
+    json_t *j = output_json_text(s);
+    char *text = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+    fputs(text ? text : "\"\"", f);
+    free(text);
+    json_decref(j);
+}
+
+// One point a line.
+static bool save_lines(const figures *all, const char *path, err *e) {
+    outfile *o = outfile_open(path, e);
+    if (!o)
+        return false;
+    FILE *out = outfile_stream(o);
+    for (size_t g = 0; g < all->n; g++) {
+        const figure *f = all->v[g];
+        for (size_t r = 0; f->heat && r < f->heat->rows; r++)
+            for (size_t c = 0; c < f->heat->cols; c++) {
+                fputs("{\"figure\": ", out);
+                json_word(out, f->id);
+                fprintf(out, ", \"row\": %zu, \"column\": %zu", r, c);
+                json_number(out, "value", f->heat->cell[r * f->heat->cols + c]);
+                fputs("}\n", out);
+            }
+        for (size_t i = 0; i < f->n_series; i++)
+            for (size_t k = 0; k < f->series[i].n; k++) {
+                fputs("{\"figure\": ", out);
+                json_word(out, f->id);
+                fputs(", \"series\": ", out);
+                json_word(out, f->series[i].name);
+                json_number(out, "x", f->series[i].x[k]);
+                json_number(out, "y", f->series[i].y[k]);
+                fputs("}\n", out);
+            }
+    }
+    bool ok = outfile_commit(o, e);
+    outfile_close(o);
+    return ok;
+}
+
+bool export_data(const scene *x, int panel, const char *path, err *e) {
+    figures f;
+    bool npy = file_ends_with(path, ".npy"), lines = file_ends_with(path, ".jsonl");
+    if (!npy && !lines && !file_ends_with(path, ".csv"))
+        return err_set(e, ERR_USAGE, "%s: expected a name that ends in .csv, .npy or .jsonl",
+                       text_show(path));
+    if (!collect(x, 1u << panel, &f, e))
+        return false;
+    bool ok;
+    if (npy && panel == 3)
+        ok = save_losses(x, path, e);
+    else if (npy)
+        ok = save_array(f.v[0], path, e);
+    else if (lines)
+        ok = save_lines(&f, path, e);
+    else {
+        char *command = export_command(x, panel, NULL, e);
+        ok = command && table_csv_save(&f, command, path, e);
+        free(command);
+    }
+    figures_free(&f);
+    return ok;
+}
+
+// Names -------------------------------------------------------------------------------------------
+
+enum { NUMBERS = 10000 };
+
+char *export_number(const char *dir, const char *stem, err *e) {
+    size_t size = strlen(dir) + strlen(stem) + 32;
+    char *path = mem_alloc(size, 1, "a path", e);
+    if (!path || !output_make_folder(dir, e)) {
+        free(path);
+        return NULL;
+    }
+    for (int n = 1; n < NUMBERS; n++) {
+        struct stat st;
+        snprintf(path, size, "%s/deltop-%04d-%s.csv", dir, n, stem);
+        if (stat(path, &st) == 0)
+            continue;
+        snprintf(path, size, "%s/deltop-%04d-%s.npy", dir, n, stem);
+        if (stat(path, &st) == 0)
+            continue;
+        snprintf(path, size, "%s/deltop-%04d-%s.png", dir, n, stem);
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) {
+            close(fd);
+            path[strlen(path) - 4] = 0;
+            return path;
+        }
+        if (errno != EEXIST) {
+            err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+            free(path);
+            return NULL;
+        }
+    }
+    err_set(e, ERR_IO, "%s: all numbers up to %d are taken", text_show(dir), NUMBERS - 1);
+    free(path);
+    return NULL;
+}
+
+void export_unclaim(const char *path) {
+    char name[4096];
+    struct stat st;
+    snprintf(name, sizeof name, "%s.png", path);
+    if (stat(name, &st) == 0 && st.st_size == 0)
+        unlink(name);
+}
