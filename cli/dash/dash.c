@@ -259,6 +259,7 @@ void dash_request(const dash *d, unsigned visible, request *out) {
     out->slot = d->slot;
     out->head = head_index(c, d->layer, d->head);
     out->t = d->t;
+    out->follow = d->follow;
     out->t0 = d->t0;
     out->t1 = dash_t1(d);
     out->W = d->W;

@@ -136,7 +136,13 @@ static void draw(surface *s, rect r, const scene *x) {
     scene_head_name(x, x->head, name, sizeof name);
     snprintf(left, sizeof left, "eigenvalues %s W=%lld", name, (long long)x->d->W);
     bool whole = x->d->zoom && x->d->focus == 4;
-    panel_title(s, r, x, 4, left, whole ? "whole plane" : "Im>=0");
+    char right[64], at[32];
+    if (x->spot && x->spot->t != x->t && scene_window(x, x->head))
+        snprintf(right, sizeof right, "@ %s  %s", scene_count(x->spot->t, at, sizeof at),
+                 whole ? "whole plane" : "Im>=0");
+    else
+        snprintf(right, sizeof right, "%s", whole ? "whole plane" : "Im>=0");
+    panel_title(s, r, x, 4, left, right);
     if (panel_waits(s, r, x))
         return;
     if (x->head < 0) {

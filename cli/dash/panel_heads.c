@@ -198,6 +198,12 @@ static grid grid_of(rect r, const scene *x) {
     return g;
 }
 
+// Four digits are enough for a scale.
+static double round4(double v) {
+    double unit = v == 0 || !isfinite(v) ? 1 : pow(10, floor(log10(fabs(v))) - 3);
+    return round(v / unit) * unit;
+}
+
 static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
     const card *c = dash_card(x->d);
     grid g = grid_of(r, x);
@@ -238,8 +244,7 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
                      "[] cursor  * marked  ? not computed  x ablated");
     if (y < r.y + r.h && n->n)
         surface_printf(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
-                       "scale %s..%s  U unmark all  t table  \\ filter",
-                       scene_number(n->lo, 4, a, sizeof a), scene_number(n->hi, 4, b, sizeof b));
+                       "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo), round4(n->hi));
 }
 
 static void draw_table(surface *s, rect r, const scene *x) {

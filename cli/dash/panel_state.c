@@ -33,8 +33,19 @@ static double column_mean(const run *r, int head, quantity q, int64_t from, int6
     return i >= 0 && i < n ? r->head[head].base[i * Q_N + q] : NAN;
 }
 
+// One value a column; returns the largest.
+static double fill(const scene *x, quantity q, double *v, int w, int64_t span) {
+    double top = 0;
+    for (int c = 0; c < w; c++) {
+        int64_t from = x->t0 + span * c / w, to = x->t0 + span * (c + 1) / w;
+        v[c] = from < x->read ? column_mean(x->r, x->head, q, from, to > from ? to : from + 1) : NAN;
+        top = isfinite(v[c]) ? fmax(top, v[c]) : top;
+    }
+    return top;
+}
+
 static void draw(surface *s, rect r, const scene *x) {
-    char left[64], name[32], a[32], b[32];
+    char left[64], name[32], a[64], b[32];
     scene_head_name(x, x->head, name, sizeof name);
     snprintf(left, sizeof left, "state %s", name);
     panel_title(s, r, x, 8, left, "shares of the sum of sigma");
@@ -52,22 +63,19 @@ static void draw(surface *s, rect r, const scene *x) {
         return;
     int64_t span = x->t1 - x->t0;
     double top_share = 0;
+    for (int i = 0; i < ROWS; i++) // one scale for all shares
+        if (rows[i].share)
+            top_share = fmax(top_share, fill(x, rows[i].q, v, w, span));
+    top_share = ceil(top_share * 10 - 1e-9) / 10;
     for (int i = 0; i < ROWS && y < last; i++) {
         if ((rows[i].q == Q_REST && rank < 17) || (rows[i].q == Q_S16 && rank < 5))
             continue;
-        double top = 0;
-        for (int c = 0; c < w; c++) {
-            int64_t from = x->t0 + span * c / w, to = x->t0 + span * (c + 1) / w;
-            v[c] = from < x->read ? column_mean(x->r, x->head, rows[i].q, from, to > from ? to : from + 1)
-                                  : NAN;
-            top = isfinite(v[c]) ? fmax(top, v[c]) : top;
-        }
-        if (rows[i].share) { // one scale for all shares
-            top_share = top_share > 0 ? top_share : 1;
-            top = top_share;
-        }
-        top = top > 1 && !rows[i].share ? ceil(top) : top;
-        snprintf(a, sizeof a, "%-5s 0..%s", rows[i].name, scene_number(top, 4, b, sizeof b));
+        double top = fill(x, rows[i].q, v, w, span);
+        top = rows[i].share ? top_share : top > 1 ? ceil(top) : top;
+        if (top >= 1)
+            snprintf(a, sizeof a, "%-5s 0..%.0f", rows[i].name, top);
+        else
+            snprintf(a, sizeof a, "%-5s 0..%s", rows[i].name, scene_number(top, 3, b, sizeof b));
         surface_text(s, y, r.x, NAME_W - 1, 0, INK_PLAIN, a);
         for (int c = 0; c < w; c++) {
             int level = panel_ramp(v[c], 0, top);

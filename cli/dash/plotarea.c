@@ -212,7 +212,7 @@ static void put_values(surface *s, const plotarea *p, double lo, double hi, valu
     for (int y = 0; y < p->in.h; y++)
         surface_put(s, p->in.y + y, left, 0x2502, 0, INK_PLAIN);
     ticks t;
-    int m = p->in.h / 2 < 2 ? 2 : p->in.h / 2;
+    int m = p->in.h / 2 < 3 ? 3 : p->in.h / 2;
     if (!ticks_find(lo, hi, m, false, &t))
         return;
     int decimals = ticks_decimals(&t, 1);

@@ -44,7 +44,9 @@ double scene_rank(const scene *x, int head, quantity q, int64_t t, int64_t *at) 
 }
 
 const spot_window *scene_window(const scene *x, int head) {
-    if (!x->spot || head < 0 || head >= x->spot->n_heads || x->spot->t != x->t ||
+    // While the cursor runs along with the pass, the last place that was looked at stands for it.
+    bool running = x->d->follow && x->read < x->T;
+    if (!x->spot || head < 0 || head >= x->spot->n_heads || (x->spot->t != x->t && !running) ||
         x->spot->W != x->d->W || x->spot->win[head].K == 0)
         return NULL;
     return &x->spot->win[head];

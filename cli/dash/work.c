@@ -145,7 +145,7 @@ bool work_outdated(void *ctx) {
     pthread_mutex_lock(&w->lock);
     const request *a = &w->now, *b = &w->newest;
     bool other = a->slot != b->slot || a->generation != b->generation || a->reload != b->reload ||
-                 a->head != b->head || a->t != b->t || a->W != b->W ||
+                 a->head != b->head || (a->t != b->t && !(a->follow && b->follow)) || a->W != b->W ||
                  a->document != b->document || b->paused;
     pthread_mutex_unlock(&w->lock);
     return other;
@@ -162,8 +162,9 @@ static job_result slice(worker *w, err *e) {
     if (r->paused)
         return JOB_NONE;
     if (r->document) {
-        // A place does not hold up the pass for long: some blocks go by before the next one.
-        if (w->after_spot >= 4 && (did = work_spot(w, e)) != JOB_NONE)
+        // A place does not hold up the pass for long: some blocks go by before the next one, more
+        // while the cursor runs along with the pass.
+        if (w->after_spot >= (r->follow ? 40 : 4) && (did = work_spot(w, e)) != JOB_NONE)
             return did;
         w->after_spot++;
         if ((did = work_pass(w, e)) != JOB_NONE)
@@ -223,7 +224,7 @@ worker *worker_start(const options *o, const char *marks, int64_t state_mem, err
     w->marks = marks;
     w->state_mem = state_mem;
     w->began = seconds();
-    w->after_spot = 4;
+    w->after_spot = 40;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->asked, NULL);
     if (pipe2(w->fd, O_NONBLOCK | O_CLOEXEC) != 0) {

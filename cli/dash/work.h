@@ -26,6 +26,7 @@ typedef struct request {
     int head;        // index in its run; -1: none
     int marks[MARKS_MOST]; // likewise
     int64_t t;       // cursor
+    bool follow;     // it moves with the pass
     int64_t t0, t1;  // view
     int64_t W;
     bool want_window, want_all_windows, want_modes, want_stats, sweep;
