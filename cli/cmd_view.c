@@ -113,9 +113,10 @@ const command command_view = {
         "drawn together.\n"
         "Where there is no terminal the same results are printed as text. --snapshot prints one "
         "frame, --play replays keys: both give the same bytes on every run.",
-    .example = "deltop view examples/small-deltanet examples/text_kjv.txt --length 16k\n"
-               "deltop view examples/small-deltanet examples/small-deltaproduct2 examples/text_kjv.txt "
-               "--length 8k --snapshot 40x120",
+    .example =
+        "deltop view examples/small-deltanet examples/text_kjv.txt --length 16k\n"
+        "deltop view examples/small-deltanet examples/small-deltaproduct2 examples/text_kjv.txt "
+        "--length 8k --snapshot 40x120",
     .files = "with --export, the panel's picture and data",
     .min_models = 0,
     .max_models = ANY_NUMBER,

@@ -56,7 +56,7 @@ char *head_list_name(const head_ref *v, int n, char *buf, size_t size) {
     size_t at = 0;
     buf[0] = 0;
     for (int i = 0; i < n && at < size; i++)
-        at += (size_t)snprintf(buf + at, size - at, "%sL%d.H%d", i ? "+" : "", v[i].layer,
-                               v[i].head);
+        at +=
+            (size_t)snprintf(buf + at, size - at, "%sL%d.H%d", i ? "+" : "", v[i].layer, v[i].head);
     return buf;
 }

@@ -83,7 +83,8 @@ static void spell_out(int argc, char **argv) {
     static const struct {
         const char *brief;
         char whole[16];
-    } known[] = {{"-C", "--no-color"}, {"-U", "--ascii"}, {"-M", "--no-mouse"}, {"-r", "--session"}};
+    } known[] = {
+        {"-C", "--no-color"}, {"-U", "--ascii"}, {"-M", "--no-mouse"}, {"-r", "--session"}};
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
             if (strcmp(argv[i], known[k].brief) == 0)
@@ -114,7 +115,8 @@ static int dispatch(int argc, char **argv, err *e) {
         return print_version();
     }
     // Sessions and --default-config need no operand.
-    if (at >= 0 ? is_view(argv[at]) : strcmp(first, "-r") == 0 || strcmp(first, "--default-config") == 0)
+    if (at >= 0 ? is_view(argv[at])
+                : strcmp(first, "-r") == 0 || strcmp(first, "--default-config") == 0)
         return run_view(argc, argv, e);
     if (at < 0)
         return err_set(e, ERR_USAGE, "%s: a command is missing; deltop --help lists them",

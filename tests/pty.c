@@ -71,6 +71,8 @@ pty pty_start(const char *const *argv, const char *const *env, int rows, int col
         ioctl(p.slave, TIOCSCTTY, 0);
         for (int fd = 0; fd < 3; fd++)
             dup2(p.slave, fd);
+        close(p.master);
+        close(p.slave);
         act_as_shell(tell[1]); // returns in the program's process
         setenv("TERM", "xterm-256color", 1);
         setenv("LC_ALL", "C.UTF-8", 1);

@@ -9,7 +9,7 @@
 
 typedef struct pty {
     int master, slave; // the slave stays open here: its modes can be asked for after the end
-    pid_t pid, shell; // the program; its parent, which ends as it does
+    pid_t pid, shell;  // the program; its parent, which ends as it does
     struct termios before;
     char *out; // all bytes so far, NUL-terminated
     size_t n, cap;

@@ -31,7 +31,8 @@ static bool choose_panels(dash *d, const char *text, err *e) {
     for (const char *p = text; *p;) {
         const panel *of = *p >= '0' && *p <= '9' ? panel_find(*p - '0') : NULL;
         if (!of || (p[1] && p[1] != ','))
-            return err_set(e, ERR_USAGE, "option --panels: \"%s\": expected numbers of panels like 1,2,5",
+            return err_set(e, ERR_USAGE,
+                           "option --panels: \"%s\": expected numbers of panels like 1,2,5",
                            text_show(text));
         open |= 1u << of->number;
         p += p[1] ? 2 : 1;
@@ -134,7 +135,9 @@ static bool open_inputs(app *a, err *e) {
         document = document ? document : document_of;
     }
     if (n == 0)
-        return err_set(e, ERR_USAGE, "view: a model is missing; usage: deltop [view] [OPTIONS] MODEL... [DOCUMENT]");
+        return err_set(
+            e, ERR_USAGE,
+            "view: a model is missing; usage: deltop [view] [OPTIONS] MODEL... [DOCUMENT]");
     for (int i = 0; i < n; i++) {
         card *c = card_open(models[i], o->train_length, e);
         if (!c)

@@ -17,12 +17,12 @@ typedef struct app {
     snap s;
     live live;
     request asked;
-    uint64_t seq;      // of the newest request
+    uint64_t seq; // of the newest request
     int rows, cols;
     bool gpu;
-    surface screen;    // the last painted frame, glyphs mapped
-    char *restored;    // session to compare the document with; owned
-    const void *check; // reading that was compared
+    surface screen;                // the last painted frame, glyphs mapped
+    char *restored;                // session to compare the document with; owned
+    const void *check;             // reading that was compared
     char *inputs[MODELS_MOST + 1]; // paths of a session; owned
 } app;
 

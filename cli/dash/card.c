@@ -54,7 +54,10 @@ static void short_count(int64_t n, char *buf, size_t size) {
     if (n < 1000)
         snprintf(buf, size, "%lld", (long long)n);
     else
-        snprintf(buf, size, v < 1e6 ? "%.0fk" : v < 1e9 ? "%.1fM" : "%.1fB",
+        snprintf(buf, size,
+                 v < 1e6   ? "%.0fk"
+                 : v < 1e9 ? "%.1fM"
+                           : "%.1fB",
                  v < 1e6   ? v / 1e3
                  : v < 1e9 ? v / 1e6
                            : v / 1e9);
@@ -106,8 +109,7 @@ void card_free(card *c) {
 }
 
 head_shape card_shape(const card *c, int layer) {
-    const module *x = c && c->x.m && layer >= 0 && layer < c->n_layers
-                          ? model_mixer(c->x.m, layer)
-                          : NULL;
+    const module *x =
+        c && c->x.m && layer >= 0 && layer < c->n_layers ? model_mixer(c->x.m, layer) : NULL;
     return x ? x->heads : (head_shape){0};
 }

@@ -17,7 +17,7 @@ typedef struct card {
 
 // train_length 0: the config's. NULL: *e is filled.
 card *card_open(const char *path, int64_t train_length, err *e);
-void card_free(card *c); // NULL is fine
+void card_free(card *c);                         // NULL is fine
 head_shape card_shape(const card *c, int layer); // K = 0: no recurrent state
 
 #endif

@@ -143,7 +143,8 @@ static bool doc(dash *d, const scene *x, const char *rest, err *e) {
             to = r->start[i];
     }
     if (to < 0 || (by < 0 && d->t == 0))
-        dash_say(d, ' ', r->n_start ? "no document start %s here" : "no document starts or marks %s here",
+        dash_say(d, ' ',
+                 r->n_start ? "no document start %s here" : "no document starts or marks %s here",
                  by > 0 ? "behind" : "before");
     else
         dash_move_to(d, to);
@@ -171,7 +172,8 @@ static bool surprise(dash *d, const scene *x, const char *rest, err *e) {
             dash_move_to(d, t);
             return true;
         }
-    dash_say(d, ' ', "no token with %g nats or more %s here", d->surprise, by > 0 ? "behind" : "before");
+    dash_say(d, ' ', "no token with %g nats or more %s here", d->surprise,
+             by > 0 ? "behind" : "before");
     return true;
 }
 
@@ -180,14 +182,16 @@ static bool surprise(dash *d, const scene *x, const char *rest, err *e) {
 static void go_to_hit(dash *d, const scene *x, int64_t i, const char *note) {
     d->hit = i;
     dash_move_to(d, reading_token(x->text, d->hits.at[i]));
-    dash_say(d, ' ', "find \"%s\": %lld of %zu%s; n next, N previous, Esc clears%s", text_show(d->find),
-             (long long)i + 1, d->hits.n, d->hits.cut ? " or more (search cut short)" : "", note);
+    dash_say(d, ' ', "find \"%s\": %lld of %zu%s; n next, N previous, Esc clears%s",
+             text_show(d->find), (long long)i + 1, d->hits.n,
+             d->hits.cut ? " or more (search cut short)" : "", note);
 }
 
 static bool search(dash *d, const scene *x, err *e) {
     if (!x->text || !x->text->offset)
-        return err_set(e, ERR_USAGE, x->text ? "find: these are ids without a text"
-                                             : "find: the document is not read yet");
+        return err_set(e, ERR_USAGE,
+                       x->text ? "find: these are ids without a text"
+                               : "find: the document is not read yet");
     if (d->hits_of == x->text)
         return true;
     found f;
@@ -246,8 +250,13 @@ static bool step_hit(dash *d, const scene *x, int by, err *e) {
                !(d->hit >= 0 && i == d->hit - 1))
             i--;
     bool wrapped = i < 0 || i >= n;
-    go_to_hit(d, x, i < 0 ? n - 1 : i >= n ? 0 : i,
-              !wrapped ? "" : by > 0 ? "; from the beginning again" : "; from the end again");
+    go_to_hit(d, x,
+              i < 0    ? n - 1
+              : i >= n ? 0
+                       : i,
+              !wrapped ? ""
+              : by > 0 ? "; from the beginning again"
+                       : "; from the end again");
     return true;
 }
 

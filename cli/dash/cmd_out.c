@@ -77,7 +77,8 @@ static bool yank(dash *d, const scene *x, const char *rest, err *e) {
     if (!command)
         return false;
     if (!d->yank_agreed) {
-        dash_say(d, ' ', "%s   (Y once more also hands it to the terminal's clipboard, OSC 52)", command);
+        dash_say(d, ' ', "%s   (Y once more also hands it to the terminal's clipboard, OSC 52)",
+                 command);
         d->yank_agreed = true;
     } else {
         snprintf(d->yank, sizeof d->yank, "%s", command);
@@ -120,8 +121,10 @@ static bool keylog(dash *d, const scene *x, const char *rest, err *e) {
     outfile *o = outfile_open(path, e);
     if (!o)
         return false;
-    fprintf(outfile_stream(o), "# deltop view ... --play FILE; waits make frames the same each time\n"
-                               "wait idle\n%.*s", (int)n, d->keylog ? d->keylog : "");
+    fprintf(outfile_stream(o),
+            "# deltop view ... --play FILE; waits make frames the same each time\n"
+            "wait idle\n%.*s",
+            (int)n, d->keylog ? d->keylog : "");
     bool ok = outfile_commit(o, e);
     outfile_close(o);
     if (ok)

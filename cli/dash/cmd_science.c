@@ -63,7 +63,8 @@ static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
     }
     regenerate(d);
     if (d->n_off)
-        dash_say(d, ' ', "%s off: reading again", head_list_name(d->off, d->n_off, name, sizeof name));
+        dash_say(d, ' ', "%s off: reading again",
+                 head_list_name(d->off, d->n_off, name, sizeof name));
     else
         dash_say(d, ' ', "all heads on");
     return true;
@@ -112,7 +113,8 @@ static bool open_file(dash *d, const scene *x, const char *rest, err *e) {
     if (stat(rest, &st) != 0)
         return err_set(e, ERR_MISSING, "%s: %s", text_show(rest), strerror(errno));
     if (S_ISDIR(st.st_mode))
-        return err_set(e, ERR_USAGE, "%s is a folder; a second model is opened by open b", text_show(rest));
+        return err_set(e, ERR_USAGE, "%s is a folder; a second model is opened by open b",
+                       text_show(rest));
     if (d->n_documents_before == (int)(sizeof d->documents_before / sizeof *d->documents_before))
         return err_set(e, ERR_USAGE, "open: enough documents for one sitting; start again");
     char *path = mem_strdup(rest, e);
@@ -137,7 +139,8 @@ static bool reload(dash *d, const scene *x, const char *rest, err *e) {
         card *c = card_open(d->model[i]->path, d->o ? d->o->train_length : 0, e);
         if (!c)
             return false;
-        card_free(c); // the sizes on screen stay; a model that has become another one is opened anew
+        card_free(
+            c); // the sizes on screen stay; a model that has become another one is opened anew
     }
     d->reload++;
     d->hits_of = NULL;

@@ -142,7 +142,8 @@ static bool comparing(dash *d, const scene *x, const char *rest, err *e) {
     static const char *const names[COMPARES] = {"both", "a", "b", "a-b"};
     (void)x;
     if (d->n_models < 2)
-        return err_set(e, ERR_USAGE, "compare: there is one model; :open b MODEL loads a second one");
+        return err_set(e, ERR_USAGE,
+                       "compare: there is one model; :open b MODEL loads a second one");
     int to = *rest ? -1 : (int)((d->compare + 1) % COMPARES);
     for (int i = 0; i < COMPARES; i++)
         if (strcmp(rest, names[i]) == 0)

@@ -200,8 +200,7 @@ void dash_next_head(dash *d, int by) {
 void dash_toggle_mark(dash *d) {
     for (int i = 0; i < d->n_marks; i++)
         if (d->mark[i].layer == d->layer && d->mark[i].head == d->head) {
-            memmove(&d->mark[i], &d->mark[i + 1],
-                    (size_t)(d->n_marks - i - 1) * sizeof *d->mark);
+            memmove(&d->mark[i], &d->mark[i + 1], (size_t)(d->n_marks - i - 1) * sizeof *d->mark);
             d->n_marks--;
             d->oldest_mark = 0;
             return;
@@ -275,7 +274,8 @@ void dash_request(const dash *d, unsigned visible, request *out) {
         out->marks[i] = i < d->n_marks ? head_index(c, d->mark[i].layer, d->mark[i].head) : -1;
     memcpy(out->off, d->off, sizeof out->off);
     out->want_window = visible >> 4 & 1;
-    out->want_all_windows = visible >> 1 & 1 && (d->metric == METRIC_RHO || d->metric == METRIC_HALF);
+    out->want_all_windows =
+        visible >> 1 & 1 && (d->metric == METRIC_RHO || d->metric == METRIC_HALF);
     out->want_modes = visible >> 7 & 1;
     out->want_stats = !d->document || d->overlay == OVERLAY_INFO;
 }

@@ -32,9 +32,9 @@ enum { PROMPT_MOST = 400, HISTORY_MOST = 50, MESSAGES_MOST = 500, KEYLOG_MOST = 
 typedef struct prompt {
     char kind; // 0: closed; ':' '/' '\\'
     char text[PROMPT_MOST];
-    int n, at;      // bytes; the caret's place
+    int n, at; // bytes; the caret's place
     char error[200];
-    int error_at;   // byte of the text, -1
+    int error_at;                // byte of the text, -1
     char *history[HISTORY_MOST]; // owned, oldest first
     int n_history, recall;       // recall: index while going back; n_history: the fresh line
     char kept[PROMPT_MOST];      // the fresh line while going back
@@ -57,15 +57,15 @@ typedef struct place {
 
 typedef struct dash {
     const options *o;
-    card *model[MODELS_MOST]; // owned
-    int n_models, slot;       // slot: whose heads, gates, spectra are shown
-    char *document;           // NULL: none; owned
+    card *model[MODELS_MOST];   // owned
+    int n_models, slot;         // slot: whose heads, gates, spectra are shown
+    char *document;             // NULL: none; owned
     char *documents_before[16]; // paths that the worker may still look at; owned
     int n_documents_before;
     // Where
-    int64_t T;          // tokens, 0: not known yet
-    int64_t t, t0, t1;  // cursor; view, t1 = 0: all of it
-    int64_t newest;     // tokens read, for follow
+    int64_t T;         // tokens, 0: not known yet
+    int64_t t, t0, t1; // cursor; view, t1 = 0: all of it
+    int64_t newest;    // tokens read, for follow
     int layer, head;
     head_ref mark[MARKS_MOST]; // in the order of their letters b, c, d
     int n_marks, oldest_mark;
@@ -90,7 +90,7 @@ typedef struct dash {
     char filter[PROMPT_MOST];
     char find[PROMPT_MOST];
     found hits;
-    int64_t hit;        // -1: none
+    int64_t hit;         // -1: none
     const void *hits_of; // reading they were looked for in
     int64_t hits_read;
     message *messages; // ring [MESSAGES_MOST]
@@ -129,15 +129,15 @@ const message *dash_newest(const dash *d); // NULL: none
 // The document's length is known: positions are brought into it.
 void dash_set_length(dash *d, int64_t T);
 void dash_move_to(dash *d, int64_t t); // cursor, and the view with it; it follows nothing then
-void dash_view(dash *d, int64_t t0, int64_t t1);      // clamped; the whole document when t0 >= t1
-int64_t dash_t1(const dash *d);                       // end of the view
+void dash_view(dash *d, int64_t t0, int64_t t1); // clamped; the whole document when t0 >= t1
+int64_t dash_t1(const dash *d);                  // end of the view
 void dash_zoom_view(dash *d, double factor, int64_t about);
-bool dash_head(dash *d, int layer, int head);         // false: there is none
-void dash_step_head(dash *d, int layers, int heads);  // in the grid, over attention layers
-void dash_next_head(dash *d, int by);                 // through all heads
+bool dash_head(dash *d, int layer, int head);        // false: there is none
+void dash_step_head(dash *d, int layers, int heads); // in the grid, over attention layers
+void dash_next_head(dash *d, int by);                // through all heads
 void dash_toggle_mark(dash *d);
-void dash_remember(dash *d);                          // for `
-void dash_focus(dash *d, int panel);                  // opens it; again: hides it
+void dash_remember(dash *d);         // for `
+void dash_focus(dash *d, int panel); // opens it; again: hides it
 const card *dash_card(const dash *d);
 
 // What the worker is to do now. visible: panels on screen, as bits.

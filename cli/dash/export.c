@@ -39,8 +39,7 @@ static void say(words *w, err *e, const char *fmt, ...) {
     vsnprintf(one, sizeof one, fmt, ap);
     va_end(ap);
     size_t n = strlen(one);
-    if (w->failed ||
-        !mem_grow((void **)&w->s, &w->cap, w->n + n + 1, 1, "a command line", e)) {
+    if (w->failed || !mem_grow((void **)&w->s, &w->cap, w->n + n + 1, 1, "a command line", e)) {
         w->failed = true;
         return;
     }
@@ -57,17 +56,11 @@ static void word(words *w, err *e, const char *option, const char *text) {
     free(quoted);
 }
 
-// Options of the command line that change numbers.
-static void given(words *w, const options *o, err *e) {
-    static const char *const kept[] = {"device", "precision", "train-length", "threads"};
+// A shared option as it was given.
+static void as_given(words *w, const options *o, const char *name, err *e) {
     for (size_t i = 0; i < N_SHARED; i++)
-        for (int k = 0; k < 4; k++)
-            if (o->given[i] && strcmp(options_shared()[i].name, kept[k]) == 0)
-                word(w, e, kept[k], o->given[i]);
-    if (o->add_bos)
-        say(w, e, " --add-bos");
-    if (o->reset_at_bos)
-        say(w, e, " --reset-at-bos");
+        if (o->given[i] && strcmp(options_shared()[i].name, name) == 0)
+            word(w, e, name, o->given[i]);
 }
 
 static void operands(words *w, const scene *x, const int *model, int n, err *e) {
@@ -83,41 +76,35 @@ static int64_t block_of(const scene *x) {
     return strcmp(x->r->device, "cpu") == 0 ? RANK_EVERY : 0;
 }
 
-static char *loss_command(const scene *x, const char *out, err *e) {
-    words w = {0};
-    int model[CURVES], n = losses_curves(x, model);
-    char heads[512];
-    say(&w, e, "deltop loss");
-    operands(&w, x, model, n, e);
-    say(&w, e, " --length %lld --rows 1 --smooth %lld --resamples 0", (long long)x->T,
-        (long long)losses_window(x));
-    if (block_of(x))
-        say(&w, e, " --block %lld", (long long)block_of(x));
-    for (int i = 0; i < x->r->n_off; i++)
-        snprintf(heads + (i ? strlen(heads) : 0), sizeof heads - (i ? strlen(heads) : 0), "%sL%d.H%d",
-                 i ? "," : "", x->r->off[i].layer, x->r->off[i].head);
-    if (x->r->n_off)
-        say(&w, e, " --ablate %s", heads);
-    given(&w, x->d->o, e);
-    if (out)
-        word(&w, e, "out", out);
-    if (w.failed) {
-        free(w.s);
-        return NULL;
-    }
-    return w.s;
-}
-
+// " --head L1.H2,L3.H0": nothing for an empty list. name ends in a blank.
 static void heads_option(words *w, const char *name, const head_ref *v, int n, err *e) {
     for (int i = 0; i < n; i++)
         say(w, e, "%s%sL%d.H%d", i ? "," : " --", i ? "" : name, v[i].layer, v[i].head);
 }
 
-// "--head L1.H2": the blank between name and list.
-static void one_list(words *w, const char *name, const head_ref *v, int n, err *e) {
-    char spaced[32];
-    snprintf(spaced, sizeof spaced, "%s ", name);
-    heads_option(w, spaced, v, n, e);
+// Options in the order of their tables: the command writes itself into its files like that.
+static char *loss_command(const scene *x, const char *out, err *e) {
+    words w = {0};
+    const options *o = x->d->o;
+    int model[CURVES], n = losses_curves(x, model);
+    say(&w, e, "deltop loss");
+    operands(&w, x, model, n, e);
+    as_given(&w, o, "device", e);
+    as_given(&w, o, "precision", e);
+    say(&w, e, " --length %lld --rows 1", (long long)x->T);
+    if (block_of(x))
+        say(&w, e, " --block %lld", (long long)block_of(x));
+    say(&w, e, "%s%s", o->add_bos ? " --add-bos" : "", o->reset_at_bos ? " --reset-at-bos" : "");
+    as_given(&w, o, "train-length", e);
+    if (out)
+        word(&w, e, "out", out);
+    as_given(&w, o, "threads", e);
+    say(&w, e, " --smooth %lld --resamples 0", (long long)losses_window(x));
+    heads_option(&w, "ablate ", x->r->off, x->r->n_off, e);
+    if (!w.failed)
+        return w.s;
+    free(w.s);
+    return NULL;
 }
 
 static char *view_command(const scene *x, int panel, const char *out, err *e) {
@@ -130,15 +117,17 @@ static char *view_command(const scene *x, int panel, const char *out, err *e) {
     operands(&w, x, NULL, d->n_models, e);
     if (x->T && d->o->length)
         say(&w, e, " --length %lld", (long long)x->T);
-    given(&w, d->o, e);
-    if (d->o->block)
-        say(&w, e, " --block %lld", (long long)d->o->block);
+    static const char *const kept[] = {"device", "precision", "block", "train-length", "threads"};
+    for (int i = 0; i < 5; i++)
+        as_given(&w, d->o, kept[i], e);
+    say(&w, e, "%s%s", d->o->add_bos ? " --add-bos" : "",
+        d->o->reset_at_bos ? " --reset-at-bos" : "");
     say(&w, e, " --at %lld", (long long)d->t);
     if (d->t1 > 0)
         say(&w, e, " --view %lld:%lld", (long long)d->t0, (long long)d->t1);
-    one_list(&w, "head", &cursor, 1, e);
-    one_list(&w, "marked", d->mark, d->n_marks, e);
-    one_list(&w, "ablate", d->off, d->n_off, e);
+    heads_option(&w, "head ", &cursor, 1, e);
+    heads_option(&w, "marked ", d->mark, d->n_marks, e);
+    heads_option(&w, "ablate ", d->off, d->n_off, e);
     say(&w, e, " --metric %s --window %lld --smooth %lld", metric_name(d->metric), (long long)d->W,
         (long long)d->smooth);
     if (d->n_models > 1)
@@ -188,7 +177,9 @@ static bool collect(const scene *x, unsigned which, figures *out, err *e) {
     }
     if (got == 0) {
         figures_free(out);
-        return err_set(e, ERR_UNSUPPORTED, "%s", wanted == 1 ? "this panel is text: it has no picture and no data" : "no panel here has a picture");
+        return err_set(e, ERR_UNSUPPORTED, "%s",
+                       wanted == 1 ? "this panel is text: it has no picture and no data"
+                                   : "no panel here has a picture");
     }
     if (out->n == 1)
         out->columns = 1;
@@ -240,7 +231,8 @@ static bool save_losses(const scene *x, const char *path, err *e) {
 static bool save_array(const figure *f, const char *path, err *e) {
     if (f->kind == FIG_HEATMAP)
         return npy_write(path, NPY_F8, 2,
-                         (int64_t[]){(int64_t)f->heat->rows, (int64_t)f->heat->cols}, f->heat->cell, e);
+                         (int64_t[]){(int64_t)f->heat->rows, (int64_t)f->heat->cols}, f->heat->cell,
+                         e);
     if (f->n_series == 0)
         return err_set(e, ERR_UNSUPPORTED, "no numbers to write");
     size_t n = f->series[0].n, rows = 0;
@@ -257,7 +249,8 @@ static bool save_array(const figure *f, const char *path, err *e) {
                 v[at++] = f->series[i].x[k];
             v[at++] = f->series[i].y[k];
         }
-    bool ok = npy_write(path, plane ? NPY_C16 : NPY_F8, 2, (int64_t[]){(int64_t)rows, (int64_t)n}, v, e);
+    bool ok =
+        npy_write(path, plane ? NPY_C16 : NPY_F8, 2, (int64_t[]){(int64_t)rows, (int64_t)n}, v, e);
     free(v);
     return ok;
 }

@@ -59,10 +59,11 @@ static bool parse_test(parser *x, bool *out) {
     if (!x->value(x->ctx, name, &v)) {
         x->p = begin;
         *x->at = (int)(begin - x->all);
-        return err_set(x->e, ERR_USAGE,
-                       "filter: no \"%s\"; there are layer, head, erank, norm, stable, cond, growth, "
-                       "gate, beta, rho, t1/2, abl, dead, marked, off",
-                       name);
+        return err_set(
+            x->e, ERR_USAGE,
+            "filter: no \"%s\"; there are layer, head, erank, norm, stable, cond, growth, "
+            "gate, beta, rho, t1/2, abl, dead, marked, off",
+            name);
     }
     blanks(x);
     static const char *const op[] = {"<=", ">=", "!=", "<", ">", "="};

@@ -32,8 +32,8 @@ static bool add(found *f, int64_t at, err *e) {
 
 static bool find_plain(const char *text, size_t n, const char *what, found *out, err *e) {
     size_t k = strlen(what);
-    for (const char *p = text, *hit; !out->cut && (hit = memmem(p, n - (size_t)(p - text), what, k));
-         p = hit + k)
+    for (const char *p = text, *hit;
+         !out->cut && (hit = memmem(p, n - (size_t)(p - text), what, k)); p = hit + k)
         if (!add(out, hit - text, e))
             return false;
     return true;

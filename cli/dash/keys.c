@@ -87,9 +87,7 @@ static const key_row rows[] = {
 // clang-format on
 enum { ROWS = sizeof rows / sizeof *rows, BINDINGS = 64 };
 
-static struct {
-    char key[16], command[128];
-} bound[BINDINGS];
+static struct { char key[16], command[128]; } bound[BINDINGS];
 static int n_bound;
 
 const key_row *keys_rows(size_t *n) {
@@ -98,7 +96,7 @@ const key_row *keys_rows(size_t *n) {
 }
 
 const char *keys_group(key_group g) {
-    static const char *const names[GROUPS] = {"moving",  "heads",  "view", "finding",
+    static const char *const names[GROUPS] = {"moving",  "heads",  "view",   "finding",
                                               "science", "output", "program"};
     return names[g];
 }

@@ -10,11 +10,19 @@
 
 #include <stddef.h>
 
-typedef enum { GROUP_MOVE, GROUP_HEADS, GROUP_VIEW, GROUP_FIND, GROUP_SCIENCE, GROUP_OUT, GROUP_PROGRAM,
-               GROUPS } key_group;
+typedef enum {
+    GROUP_MOVE,
+    GROUP_HEADS,
+    GROUP_VIEW,
+    GROUP_FIND,
+    GROUP_SCIENCE,
+    GROUP_OUT,
+    GROUP_PROGRAM,
+    GROUPS
+} key_group;
 
 typedef struct key_row {
-    const char *key;  // first key; others with the same command follow, separated by blanks
+    const char *key; // first key; others with the same command follow, separated by blanks
     const char *command;
     key_group group;
     const char *help; // one line

@@ -166,8 +166,8 @@ static bool take_angles(lane *l, int layer, int64_t t0, const steps *s, backend 
 
 // Ranks -------------------------------------------------------------------------------------------
 
-bool lane_look(lane *l, const steps *s, mat state, const int *heads, int n_heads,
-               const int64_t *at, int64_t n, lane_put put, void *ctx, backend *be, err *e) {
+bool lane_look(lane *l, const steps *s, mat state, const int *heads, int n_heads, const int64_t *at,
+               int64_t n, lane_put put, void *ctx, backend *be, err *e) {
     int rank = s->s.K < s->s.V ? s->s.K : s->s.V;
     size_t states = (size_t)n_heads * (size_t)n;
     if (!mem_grow((void **)&l->sv, &l->cap_sv, states * (size_t)rank, sizeof *l->sv, "ranks", e) ||

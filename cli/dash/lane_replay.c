@@ -42,7 +42,7 @@ static bool replay(lane *l, int64_t from, int64_t to, int layers, const probe *l
 
 typedef struct place {
     lane *l;
-    spot *s;     // NULL: only the window
+    spot *s; // NULL: only the window
     int64_t t, W;
     int head;    // of the window; -1: of all
     tape **tape; // [layers]
@@ -75,8 +75,8 @@ static bool place_steps(void *ctx, int layer, int64_t t0, const steps *s, mat st
     if (!p->s || t0 + s->T != p->t + 1)
         return true;
     void *to[] = {p->s, &first};
-    return lane_look(p->l, s, state, p->l->all, s->s.H, (int64_t[]){s->T * s->s.n_h}, 1, put_spot, to, be,
-                e);
+    return lane_look(p->l, s, state, p->l->all, s->s.H, (int64_t[]){s->T * s->s.n_h}, 1, put_spot,
+                     to, be, e);
 }
 
 static bool place_run(place *p, int layers, err *e) {

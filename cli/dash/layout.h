@@ -22,7 +22,7 @@ typedef struct separator {
 
 typedef struct layout {
     int rows, cols;
-    bool lines; // line mode: nothing below is set
+    bool lines;                              // line mode: nothing below is set
     rect header, strip, message, keys, body; // h = 0: absent
     rect panel[PANELS];                      // h = 0: not on screen
     separator sep[MAX_SEPARATORS];

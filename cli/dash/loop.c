@@ -71,7 +71,8 @@ static void measure(looper *l) {
     const run *of = NULL;
     // Whoever still reads.
     for (int i = 0; i < a->d.n_models; i++)
-        if (a->s.shown[i] && (!of || (run_read(of) >= of->T && run_read(a->s.shown[i]) < a->s.shown[i]->T)))
+        if (a->s.shown[i] &&
+            (!of || (run_read(of) >= of->T && run_read(a->s.shown[i]) < a->s.shown[i]->T)))
             of = a->s.shown[i];
     a->live.left = -1;
     if (!of)
@@ -239,7 +240,8 @@ static bool turn(looper *l, err *e) {
     if (l->gpu && (wait < 0 || wait > 1))
         wait = l->dirty ? wait : 1;
     int ms = wait < 0 ? (l->dirty ? 0 : -1) : (int)(wait * 1000) + 1;
-    struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {worker_fd(a->w), POLLIN, 0}, {tty_signals_fd(), POLLIN, 0}};
+    struct pollfd p[] = {
+        {STDIN_FILENO, POLLIN, 0}, {worker_fd(a->w), POLLIN, 0}, {tty_signals_fd(), POLLIN, 0}};
     if (poll(p, 3, ms) < 0 && errno != EINTR)
         return err_set(e, ERR_IO, "poll: %s", strerror(errno));
     if (!take_signals(l, e))
@@ -267,7 +269,8 @@ static bool turn(looper *l, err *e) {
         a->d.yank[0] = 0;
     }
     sample_gpu(l);
-    if (app_fatal(a)->code != ERR_NONE && !a->s.shown[0] && !a->s.base[0] && !a->d.reload && !a->d.n_documents_before)
+    if (app_fatal(a)->code != ERR_NONE && !a->s.shown[0] && !a->s.base[0] && !a->d.reload &&
+        !a->d.n_documents_before)
         return err_set(e, app_fatal(a)->code, "%s", app_fatal(a)->text);
     now = seconds();
     if (!l->dirty && a->d.notice && now - l->began - a->d.shown_at > 3)
@@ -290,8 +293,8 @@ bool loop_run(app *a, int *code, err *e) {
     a->live.left = -1;
     ok = resize(&l, e);
     if (ok) {
+        show(&l); // before anybody else wants the cores
         app_ask(a);
-        show(&l);
     }
     while (ok && !a->d.quit)
         ok = turn(&l, e);

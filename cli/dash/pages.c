@@ -1,7 +1,7 @@
 // Pages that cover the body: help from the key table, what the model is, options.
-#include "cli/dash/paint.h"
 #include "cli/dash/keys.h"
 #include "cli/dash/losses.h"
+#include "cli/dash/paint.h"
 #include "cli/dash/settings.h"
 #include "core/text.h"
 
@@ -49,7 +49,10 @@ int page_help(surface *s, rect r, const scene *x, int scroll) {
     if (f)
         line(&p, ATTR_BOLD, "panel %d, %s: %s", f->number, f->name, f->what);
     // What most concerns the focused panel first.
-    key_group first = x->d->focus == 1 ? GROUP_HEADS : x->d->focus == 4 || x->d->focus == 7 ? GROUP_SCIENCE : x->d->focus == PANEL_TEXT ? GROUP_FIND : GROUP_MOVE;
+    key_group first = x->d->focus == 1                       ? GROUP_HEADS
+                      : x->d->focus == 4 || x->d->focus == 7 ? GROUP_SCIENCE
+                      : x->d->focus == PANEL_TEXT            ? GROUP_FIND
+                                                             : GROUP_MOVE;
     size_t n;
     const key_row *rows = keys_rows(&n);
     for (int k = 0; k < GROUPS; k++) {
@@ -72,7 +75,8 @@ int page_help(surface *s, rect r, const scene *x, int scroll) {
     line(&p, 0, "  head L.H, metric NAME, window N, smooth N, view T0 T1, doc N, surprise max");
     line(&p, 0, "  data FILE.csv|.npy|.jsonl, export DIR, session FILE, set NAME VALUE");
     line(&p, 0, "%s", "");
-    line(&p, 0, "Token losses are in nats; k is 1024 in positions. A wide terminal font may draw the");
+    line(&p, 0,
+         "Token losses are in nats; k is 1024 in positions. A wide terminal font may draw the");
     line(&p, 0, "lines and blocks two cells wide: -U (--glyphs ascii) helps.");
     return finish(&p);
 }
@@ -126,8 +130,8 @@ static void tensor_lines(page *p, const scene *x, const card *c) {
         line(p, ATTR_BOLD, "tensors; statistics of %" PRId64 " of %" PRId64, st->n, st->total);
     else
         line(p, ATTR_BOLD, "tensors%s", st ? "" : "; statistics when they are asked for");
-    line(p, ATTR_DIM, "  %-38s %5s %-16s %-5s %10s %10s %10s %10s %s", "name", "n", "shape", "type", "min",
-         "median", "max", "std", "NaN+Inf");
+    line(p, ATTR_DIM, "  %-38s %5s %-16s %-5s %10s %10s %10s %10s %s", "name", "n", "shape", "type",
+         "min", "median", "max", "std", "NaN+Inf");
     for (size_t g = 0; g < c->x.groups.n; g++) {
         const tensor_group *t = &c->x.groups.v[g];
         char name[256], shape[64] = "", a[24], b[24], m[24], d[24];
@@ -152,8 +156,9 @@ static void tensor_lines(page *p, const scene *x, const card *c) {
             seen++;
         }
         if (seen)
-            line(p, bad ? ATTR_BOLD : 0, "  %-38.38s %5" PRId64 " %-16.16s %-5.5s %10s %10s %10s %10s %s%" PRId64,
-                 name, t->n, shape, t->of->type_name, scene_number(lo, 8, a, sizeof a),
+            line(p, bad ? ATTR_BOLD : 0,
+                 "  %-38.38s %5" PRId64 " %-16.16s %-5.5s %10s %10s %10s %10s %s%" PRId64, name,
+                 t->n, shape, t->of->type_name, scene_number(lo, 8, a, sizeof a),
                  scene_number(median, 8, b, sizeof b), scene_number(hi, 8, m, sizeof m),
                  scene_number(count ? sqrt(var / (double)count) : NAN, 8, d, sizeof d),
                  bad ? "! " : "", bad);

@@ -21,7 +21,8 @@ static void join(surface *s, const layout *l) {
         for (int k = 0; k < l->n_sep; k++)
             below |= l->sep[k].x == a->x && l->sep[k].y == a->y + a->h;
         cell *c = surface_at(s, a->y + a->h, a->x);
-        if (!below && c && (c->cp == 0x2500 || c->cp == 0x2550) && a->y + a->h < l->body.y + l->body.h)
+        if (!below && c && (c->cp == 0x2500 || c->cp == 0x2550) &&
+            a->y + a->h < l->body.y + l->body.h)
             c->cp = 0x2534;
     }
 }

@@ -1,7 +1,7 @@
 // Header, GPU strip, message row, key bar and prompt; and the few lines of a tiny screen.
-#include "cli/dash/paint.h"
 #include "cli/dash/keys.h"
 #include "cli/dash/losses.h"
+#include "cli/dash/paint.h"
 #include "cli/head_list.h"
 #include "core/precision.h"
 #include "core/text.h"
@@ -67,8 +67,7 @@ static void model_row(surface *s, const scene *x, int y) {
     field(&l, ATTR_BOLD, "deltop");
     for (int i = 0; i < x->d->n_models; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s%s", i ? "  " : "",
-                 x->d->n_models > 1 ? (char[]){(char)('a' + i), ' ', 0} : "",
-                 x->d->model[i]->name);
+                 x->d->n_models > 1 ? (char[]){(char)('a' + i), ' ', 0} : "", x->d->model[i]->name);
     field(&l, ATTR_BOLD, names);
     if (c) {
         field(&l, 0, c->line[0]);
@@ -95,7 +94,10 @@ static void model_row(surface *s, const scene *x, int y) {
             field(&l, 0, a);
         }
         if (c->s.K)
-            field(&l, 0, c->s.decay == DECAY_NONE ? "no decay gate" : c->s.decay == DECAY_HEAD ? "decay per head" : "decay per channel");
+            field(&l, 0,
+                  c->s.decay == DECAY_NONE   ? "no decay gate"
+                  : c->s.decay == DECAY_HEAD ? "decay per head"
+                                             : "decay per channel");
     }
     if (w && w < s->cols)
         surface_right(s, y, 0, s->cols, 0, INK_PLAIN, device);

@@ -74,7 +74,8 @@ bool panel_waits(surface *s, rect r, const scene *x) {
     if (x->r && x->read > 0)
         return false;
     static const char *const stage[] = {"reading", "opening the device", "loading the weights",
-                                        "reading the document", "the first tokens are on their way"};
+                                        "reading the document",
+                                        "the first tokens are on their way"};
     if (x->s->fatal.code != ERR_NONE)
         panel_why(s, r, "%s", x->s->fatal.text);
     else if (!x->d->document)

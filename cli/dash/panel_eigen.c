@@ -52,11 +52,8 @@ static void circle(surface *s, const plane *p) {
 
 // Eigenvalues of each cell: 1..9, * for more; those off the plane at its edge.
 static void values(surface *s, const plane *p, const spot_window *w, double unit) {
-    static _Thread_local unsigned short count[SURFACE_MOST * 4];
-    int n = p->in.w * p->in.h;
-    if (n <= 0 || n > (int)(sizeof count / sizeof *count))
+    if (p->in.w < 1 || p->in.h < 1)
         return;
-    memset(count, 0, (size_t)n * sizeof *count);
     for (int i = 0; i < w->K; i++) {
         double re = w->eig[2 * i] * unit, im = w->eig[2 * i + 1] * unit;
         if (isnan(re) || isnan(im) || (!p->whole && im < 0))
@@ -64,12 +61,11 @@ static void values(surface *s, const plane *p, const spot_window *w, double unit
         int x = (int)(p->cx + re * p->scale) / 2, y = (int)(p->cy - im * p->scale) / 4;
         x = x < 0 ? 0 : x >= p->in.w ? p->in.w - 1 : x;
         y = y < 0 ? 0 : y >= p->in.h ? p->in.h - 1 : y;
-        count[y * p->in.w + x]++;
+        const cell *c = surface_at(s, p->in.y + y, p->in.x + x);
+        uint32_t had = c && c->ink == INK_A ? c->cp : '0'; // a count stands there already
+        surface_put(s, p->in.y + y, p->in.x + x, had >= '0' && had < '9' ? had + 1 : '*', ATTR_BOLD,
+                    INK_A);
     }
-    for (int i = 0; i < n; i++)
-        if (count[i])
-            surface_put(s, p->in.y + i / p->in.w, p->in.x + i % p->in.w,
-                        count[i] > 9 ? '*' : '0' + count[i], ATTR_BOLD, INK_A);
 }
 
 typedef struct facts {
@@ -192,8 +188,9 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         return err_set(e, ERR_INPUT, "no window at the cursor yet");
     scene_head_name(x, x->head, name, sizeof name);
     snprintf(title, sizeof title, "eigenvalues of a window product, %s %s", c->name, name);
-    snprintf(sub, sizeof sub, "tokens %lld to %lld of %s, W = %lld; %s", (long long)(x->t - x->d->W + 1),
-             (long long)x->t, x->text->d.name, (long long)x->d->W, x->r->device);
+    snprintf(sub, sizeof sub, "tokens %lld to %lld of %s, W = %lld; %s",
+             (long long)(x->t - x->d->W + 1), (long long)x->t, x->text->d.name, (long long)x->d->W,
+             x->r->device);
     figure *f = figure_new(FIG_SCATTER, "eigenvalues", title, sub, e);
     double re[w->K + 1], im[w->K + 1];
     for (int i = 0; i < w->K; i++) {

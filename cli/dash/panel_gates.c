@@ -22,7 +22,10 @@ static int rows_of(const scene *x, gate_row *row) {
     double beta_max = h->s.beta_max > 0 ? h->s.beta_max : 1;
     for (int j = 0; j < n_h; j++) {
         gate_row *g = &row[n++];
-        *g = (gate_row){.v = h->beta ? h->beta + j * x->r->stored : NULL, .hi = beta_max, .unit = "", .digits = 2};
+        *g = (gate_row){.v = h->beta ? h->beta + j * x->r->stored : NULL,
+                        .hi = beta_max,
+                        .unit = "",
+                        .digits = 2};
         snprintf(g->name, sizeof g->name, n_h > 1 ? "beta%d" : "beta", j + 1);
         if (!h->beta)
             break;
@@ -74,7 +77,8 @@ static void draw(surface *s, rect r, const scene *x) {
     for (int i = 0; i < n && y < last; i++, y++) {
         surface_text(s, y, r.x, NAME_W, 0, INK_PLAIN, row[i].name);
         if (!row[i].v) {
-            surface_text(s, y, r.x + NAME_W, r.w - NAME_W, ATTR_DIM, INK_PLAIN, "none in this family");
+            surface_text(s, y, r.x + NAME_W, r.w - NAME_W, ATTR_DIM, INK_PLAIN,
+                         "none in this family");
             continue;
         }
         for (int c = 0; c < w; c++) {
@@ -107,7 +111,8 @@ static void draw(surface *s, rect r, const scene *x) {
     // Positions below, and the cursor between them.
     int64_t end = first + (w - 1) * every < x->T ? first + (w - 1) * every : x->T - 1;
     int at = r.x + NAME_W + (int)((x->t - first) / every);
-    int used = surface_text(s, last, r.x + NAME_W, w, 0, INK_PLAIN, scene_count(first, a, sizeof a));
+    int used =
+        surface_text(s, last, r.x + NAME_W, w, 0, INK_PLAIN, scene_count(first, a, sizeof a));
     surface_right(s, last, r.x + NAME_W + used + 1, w - used - 1, 0, INK_PLAIN,
                   scene_count(end, a, sizeof a));
     surface_put(s, last, at, '^', ATTR_BOLD, INK_PLAIN);
@@ -129,13 +134,14 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     int64_t to = x->t1 < x->read ? x->t1 : x->read, every = x->r->every;
     int64_t from = (x->t0 + every - 1) / every * every;
     size_t k = to > from ? (size_t)((to - from + every - 1) / every) : 0;
-    double *xs = mem_alloc(k + 1, sizeof *xs, "gates", e), *ys = mem_alloc(k + 1, sizeof *ys, "gates", e);
+    double *xs = mem_alloc(k + 1, sizeof *xs, "gates", e),
+           *ys = mem_alloc(k + 1, sizeof *ys, "gates", e);
     bool ok = xs && ys;
     for (int kind = 0; ok && kind < 2; kind++) { // factors, then angles
         char title[300], sub[300], name[32];
         scene_head_name(x, x->head, name, sizeof name);
-        snprintf(title, sizeof title, "%s, %s %s", kind ? "angles between keys" : "write strengths and decays",
-                 c->name, name);
+        snprintf(title, sizeof title, "%s, %s %s",
+                 kind ? "angles between keys" : "write strengths and decays", c->name, name);
         snprintf(sub, sizeof sub, "along %s; %s", x->text->d.name, x->r->device);
         figure *f = figure_new(FIG_CURVES, kind ? "angles" : "gates", title, sub, e);
         ok = f && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&

@@ -61,10 +61,10 @@ static void draw(surface *s, rect r, const scene *x) {
         return;
     if (x->head < 0 || !m || m->n == 0) {
         panel_why(s, r, "%s",
-                  x->head < 0       ? "no head with a matrix state"
-                  : m && m->why[0]  ? m->why
+                  x->head < 0      ? "no head with a matrix state"
+                  : m && m->why[0] ? m->why
                   : x->read < x->T ? "after the pass"
-                                    : "computing");
+                                   : "computing");
         return;
     }
     int rows = r.h - 1, foot = rows >= 6;

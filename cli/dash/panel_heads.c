@@ -136,8 +136,8 @@ static char sign_of(const dash *d, int layer, int head) {
     return 0;
 }
 
-static void draw_cell(surface *s, int y, int at, int wide, const scene *x, const range *g, int layer,
-                      int head) {
+static void draw_cell(surface *s, int y, int at, int wide, const scene *x, const range *g,
+                      int layer, int head) {
     const dash *d = x->d;
     char state = '?', text[32] = "";
     int index = run_find(x->r, layer, head);
@@ -236,7 +236,8 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
     char a[24], b[24], m[24];
     if (y < r.y + r.h && n->n) {
         surface_printf(s, y++, r.x + 1, r.w - 1, 0, INK_PLAIN, "min %s  median %s  max %s",
-                       scene_number(n->least, 4, a, sizeof a), scene_number(n->median, 4, m, sizeof m),
+                       scene_number(n->least, 4, a, sizeof a),
+                       scene_number(n->median, 4, m, sizeof m),
                        scene_number(n->most, 4, b, sizeof b));
     }
     if (y < r.y + r.h)
@@ -244,11 +245,13 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
                      "[] cursor  * marked  ? not computed  x ablated");
     if (y < r.y + r.h && n->n)
         surface_printf(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
-                       "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo), round4(n->hi));
+                       "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo),
+                       round4(n->hi));
 }
 
 static void draw_table(surface *s, rect r, const scene *x) {
-    int order[TABLE_MOST], n = heads_sorted(x, order, TABLE_MOST), rows = r.h - 2, at = 0, name_w = 8;
+    int order[TABLE_MOST], n = heads_sorted(x, order, TABLE_MOST), rows = r.h - 2, at = 0,
+                           name_w = 8;
     for (int i = 0; i < n; i++)
         if (order[i] == x->head)
             at = i;

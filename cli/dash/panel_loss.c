@@ -60,7 +60,8 @@ static bool difference(const scene *x) {
 int losses_curves(const scene *x, int *model) {
     int n = 0;
     for (int m = 0; m < x->d->n_models && n < CURVES; m++) {
-        bool only = (x->d->compare == COMPARE_A && m != 0) || (x->d->compare == COMPARE_B && m != 1);
+        bool only =
+            (x->d->compare == COMPARE_A && m != 0) || (x->d->compare == COMPARE_B && m != 1);
         if (x->s->shown[m] && (!only || x->d->n_models == 1))
             model[n++] = m;
     }
@@ -146,7 +147,8 @@ static void draw(surface *s, rect r, const scene *x) {
     if (panel_waits(s, r, x))
         return;
     if (losses_window(x) > x->T - 1) {
-        panel_why(s, r, "the mean of %lld is longer than the %lld losses there are; s makes it narrower",
+        panel_why(s, r,
+                  "the mean of %lld is longer than the %lld losses there are; s makes it narrower",
                   (long long)losses_window(x), (long long)x->T - 1);
         return;
     }

@@ -8,7 +8,8 @@
 #include <string.h>
 
 // Fine cells where there are some, else base samples.
-static double sample(const run *r, int head, const float *fine, quantity q, int64_t t, bool *there) {
+static double sample(const run *r, int head, const float *fine, quantity q, int64_t t,
+                     bool *there) {
     if (fine) {
         float v = run_cell(fine + t * Q_N + q);
         if (v != RUN_PENDING) {
@@ -35,8 +36,8 @@ static int64_t next_sample(const run *r, const float *fine, int64_t t) {
 }
 
 // Mean of the samples of each dot column; columns between two samples lie on the line between them.
-static void fill(const plotarea *p, const run *r, int head, quantity q, value_scale scale, double *y,
-                 int *nan) {
+static void fill(const plotarea *p, const run *r, int head, quantity q, value_scale scale,
+                 double *y, int *nan) {
     const float *fine = atomic_load_explicit(&((run *)r)->head[head].fine, memory_order_acquire);
     int last = -1;
     int64_t far = 0, read = run_read(r);
@@ -108,8 +109,8 @@ static void draw(surface *s, rect r, const scene *x) {
     int n = curves_of(x, of, head, name);
     for (int i = 0; i < n; i++) {
         c[i] = (plot_curve){.letter = (char)('a' + i), .ink = INK_A + i};
-        fill(&p, of[i], head[i], Q_ERANK, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0, c[i].y,
-             &nan);
+        fill(&p, of[i], head[i], Q_ERANK, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
+             c[i].y, &nan);
         size_t at = strlen(right);
         snprintf(right + at, sizeof right - at, "%s%c %s", at ? "  " : "", 'a' + i, name[i]);
     }
@@ -118,15 +119,17 @@ static void draw(surface *s, rect r, const scene *x) {
     panel_title(s, r, x, 2, left, right);
     double lo, hi;
     if (!plotarea_range(&p, c, n, &lo, &hi)) {
-        panel_why(s, r, nan ? "undefined here: states of nothing have no rank"
-                            : "no state is sampled in this stretch yet");
+        panel_why(s, r,
+                  nan ? "undefined here: states of nothing have no rank"
+                      : "no state is sampled in this stretch yet");
         return;
     }
     if (x->d->same_scale && x->d->scale == SCALE_AXIS_LINEAR) {
         lo = 0;
         hi = most;
     }
-    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0, x->read);
+    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
+                  x->read);
 }
 
 static void click(dash *d, const scene *x, rect r, int y, int at) {
@@ -149,13 +152,15 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     snprintf(unit, sizeof unit, "of %d", card->s.K < card->s.V ? card->s.K : card->s.V);
     figure *f = figure_new(FIG_CURVES, "rank", title, sub, e);
     size_t room = (size_t)(x->t1 - x->t0) + 1;
-    double *xs = mem_alloc(room, sizeof *xs, "a curve", e), *ys = mem_alloc(room, sizeof *ys, "a curve", e);
+    double *xs = mem_alloc(room, sizeof *xs, "a curve", e),
+           *ys = mem_alloc(room, sizeof *ys, "a curve", e);
     bool ok = f && xs && ys && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "effective rank", unit, SCALE_LINEAR, e);
     if (f)
         f->x.tokens = true;
     for (int i = 0; ok && i < n; i++) {
-        const float *fine = atomic_load_explicit(&((run *)of[i])->head[head[i]].fine, memory_order_acquire);
+        const float *fine =
+            atomic_load_explicit(&((run *)of[i])->head[head[i]].fine, memory_order_acquire);
         size_t k = 0;
         for (int64_t t = x->t0; t < x->t1 && t < run_read(of[i]); t++) {
             bool there;

@@ -38,7 +38,8 @@ static double fill(const scene *x, quantity q, double *v, int w, int64_t span) {
     double top = 0;
     for (int c = 0; c < w; c++) {
         int64_t from = x->t0 + span * c / w, to = x->t0 + span * (c + 1) / w;
-        v[c] = from < x->read ? column_mean(x->r, x->head, q, from, to > from ? to : from + 1) : NAN;
+        v[c] =
+            from < x->read ? column_mean(x->r, x->head, q, from, to > from ? to : from + 1) : NAN;
         top = isfinite(v[c]) ? fmax(top, v[c]) : top;
     }
     return top;
@@ -112,8 +113,10 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     int64_t n = atomic_load_explicit(&((run *)x->r)->sampled, memory_order_acquire);
     double *xs = mem_alloc((size_t)n + 1, sizeof *xs, "states", e);
     double *ys = mem_alloc((size_t)n + 1, sizeof *ys, "states", e);
-    static const char *const axis[][2] = {
-        {"Frobenius norm", "1"}, {"stable rank", "1"}, {"log10 of the condition number", "1"}, {"share of the sum of singular values", "1"}};
+    static const char *const axis[][2] = {{"Frobenius norm", "1"},
+                                          {"stable rank", "1"},
+                                          {"log10 of the condition number", "1"},
+                                          {"share of the sum of singular values", "1"}};
     bool ok = xs && ys;
     figure *f = NULL;
     for (int i = 0; ok && i < ROWS; i++) {
@@ -125,7 +128,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
             snprintf(id, sizeof id, "state-%d", i + 1);
             f = figure_new(FIG_CURVES, id, title, sub, e);
             ok = f && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
-                 figure_axis(&f->y, axis[i][0], axis[i][1], SCALE_LINEAR, e) && figures_add(out, f, e);
+                 figure_axis(&f->y, axis[i][0], axis[i][1], SCALE_LINEAR, e) &&
+                 figures_add(out, f, e);
         }
         size_t k = 0;
         bool any = false;

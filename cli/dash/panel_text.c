@@ -24,10 +24,10 @@ static uint32_t shown(uint32_t cp, const char *at) {
 // One step of the layout: a glyph, its width, and the token it belongs to.
 typedef struct walker {
     const scene *x;
-    int64_t token;     // whose glyphs come next
-    int stage;         // 0 opening sign, 1 text, 2 closing sign
-    int64_t byte;      // next byte of the text
-    char ids[32];      // text of a token without text
+    int64_t token; // whose glyphs come next
+    int stage;     // 0 opening sign, 1 text, 2 closing sign
+    int64_t byte;  // next byte of the text
+    char ids[32];  // text of a token without text
     int at;
 } walker;
 

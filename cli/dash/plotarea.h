@@ -37,7 +37,8 @@ bool plotarea_range(const plotarea *p, const plot_curve *c, int n, double *lo, d
 void plotarea_draw(surface *s, const plotarea *p, const scene *x, const plot_curve *c, int n,
                    double lo, double hi, value_scale scale, int64_t read);
 // Only dots, of a band; before plotarea_draw's curves would be painted over, after it they join.
-void plotarea_dot(surface *s, const plotarea *p, int column, double y, double lo, double hi, int ink);
+void plotarea_dot(surface *s, const plotarea *p, int column, double y, double lo, double hi,
+                  int ink);
 
 // Labels below a row of columns over [t0, t1): used by panels that draw no curve too.
 void plotarea_positions(surface *s, int y, int x, int w, int64_t t0, int64_t t1);

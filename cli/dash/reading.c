@@ -131,11 +131,8 @@ reading *reading_open(const options *o, const char *model, const char *document,
         goto done;
     if ((o->add_bos || o->reset_at_bos) && !reading_bos(model, t, bos, e))
         goto done;
-    document_options how = {.tokenizer = t,
-                            .n_vocab = n_vocab,
-                            .add_bos = o->add_bos,
-                            .bos = *bos,
-                            .digest = true};
+    document_options how = {
+        .tokenizer = t, .n_vocab = n_vocab, .add_bos = o->add_bos, .bos = *bos, .digest = true};
     if (!document_read(document, &how, &r->d, e))
         goto done;
     r->T = o->length && o->length < r->d.n ? o->length : r->d.n;
@@ -149,8 +146,8 @@ reading *reading_open(const options *o, const char *model, const char *document,
     else if (o->length > r->d.n)
         snprintf(remark, remark_size, "%lld tokens, fewer than --length %lld", (long long)r->d.n,
                  (long long)o->length);
-    ok = (!t || spell(r, t, e)) &&
-         mark_starts(r, t && *bos < 0 ? tokenizer_bos(t) : *bos, marks, e);
+    ok =
+        (!t || spell(r, t, e)) && mark_starts(r, t && *bos < 0 ? tokenizer_bos(t) : *bos, marks, e);
 done:
     tokenizer_close(t);
     if (ok)

@@ -68,8 +68,8 @@ static bool list_heads(run *r, const model *m, err *e) {
     r->head = mem_zalloc((size_t)r->n_heads + 1, sizeof *r->head, "heads", e);
     for (int L = 0; r->head && L < r->n_layers; L++)
         for (int i = r->first[L]; i < r->first[L + 1]; i++)
-            r->head[i] = (run_head){
-                .layer = L, .head = i - r->first[L], .s = model_mixer(m, L)->heads};
+            r->head[i] =
+                (run_head){.layer = L, .head = i - r->first[L], .s = model_mixer(m, L)->heads};
     return r->head != NULL;
 }
 
@@ -84,7 +84,8 @@ run *run_new(const model *m, reading *of, int slot, int generation, const head_r
     r->slot = slot;
     r->generation = generation;
     r->n_off = n_off;
-    memcpy(r->off, off, (size_t)n_off * sizeof *off);
+    if (n_off)
+        memcpy(r->off, off, (size_t)n_off * sizeof *off);
     r->device = m->be->device;
     r->prec = m->be->prec;
     r->n_base = (r->T + RANK_EVERY - 1) / RANK_EVERY;

@@ -58,7 +58,7 @@ typedef struct run_head {
 typedef struct run {
     shared ref;
     int generation;
-    int slot; // model 0..3
+    int slot;    // model 0..3
     reading *of; // held
     int64_t T;
     int n_layers, n_heads;
@@ -69,9 +69,9 @@ typedef struct run {
     int n_off;
     int64_t every, stored; // gates are kept of every so many tokens
     int64_t n_base;
-    double *loss;  // [T]; NaN where there is none
-    double *sum;   // [T + 1] of the finite losses before t
-    int32_t *odd;  // [T + 1] how many before t are none or not finite
+    double *loss; // [T]; NaN where there is none
+    double *sum;  // [T + 1] of the finite losses before t
+    int32_t *odd; // [T + 1] how many before t are none or not finite
     const char *device;
     precision prec;
     _Atomic int64_t read;    // tokens read: gates below, losses below
@@ -119,7 +119,7 @@ void run_quantities(const double *sv, int n, double norm, double cut, float *out
 
 // What was found out about one place: every head's state there, and window products.
 typedef struct spot_window {
-    int K; // 0: no window here
+    int K;        // 0: no window here
     double *eig;  // [K] complex pairs
     double *cond; // [K]
     window_facts facts;
@@ -129,8 +129,8 @@ typedef struct spot {
     shared ref;
     int slot, generation;
     int64_t t, W;
-    int head;         // whose eigenvalues
-    bool all;         // windows of all heads
+    int head; // whose eigenvalues
+    bool all; // windows of all heads
     int n_heads;
     float *q;         // [n_heads, Q_N]
     spot_window *win; // [n_heads]; K = 0 where not asked for

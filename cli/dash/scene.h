@@ -3,13 +3,14 @@
 #define DELTOP_DASH_SCENE_H
 
 #include "cli/dash/dash.h"
+#include "cli/dash/numbers.h"
 
 // What changes with the clock. Left at zero (shown as -) where frames must be equal between runs.
 typedef struct live {
     bool on;
-    double rate; // tokens/s, 0: unknown
-    double left; // seconds, negative: unknown
-    double now;  // seconds since the start
+    double rate;          // tokens/s, 0: unknown
+    double left;          // seconds, negative: unknown
+    double now;           // seconds since the start
     const char *strip[8]; // fields of the GPU strip, widest first; strip[0] NULL: no GPU
 } live;
 
@@ -23,9 +24,9 @@ typedef struct scene {
     const run *r;        // of the model shown; NULL: nothing yet
     const reading *text; // what it reads
     int64_t read, T, t0, t1, t;
-    bool stale;       // r belongs to another set of switched-off heads than is asked for
-    bool bytes;       // models cut the text into different tokens: losses are compared over bytes
-    int head;         // cursor head, index in r; -1: none
+    bool stale;        // r belongs to another set of switched-off heads than is asked for
+    bool bytes;        // models cut the text into different tokens: losses are compared over bytes
+    int head;          // cursor head, index in r; -1: none
     int heads[CURVES]; // cursor head and marked heads, in the order of their letters
     int n_heads;
     const spot *spot; // of this run, or NULL
@@ -44,10 +45,6 @@ const spot_window *scene_window(const scene *x, int head);
 // apply, 0 a value.
 double scene_metric(const scene *x, metric m, int head, char *state);
 
-// Numbers as the screen shows them.
-char *scene_count(int64_t n, char *buf, size_t size);          // 16,384
-char *scene_tokens(int64_t n, char *buf, size_t size);         // 16k = 16384, else 16,000
-char *scene_number(double v, int width, char *buf, size_t size); // 3 to 4 digits; nan, inf
 const char *scene_head_name(const scene *x, int head, char *buf, size_t size); // L1.H3
 
 #endif

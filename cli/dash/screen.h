@@ -6,7 +6,7 @@
 #include "cli/dash/surface.h"
 
 typedef struct screen_event {
-    char key[32]; // "" for a mouse event
+    char key[32];    // "" for a mouse event
     int y, x, wheel; // mouse: cell, -1 up, +1 down
     bool press, release, twice;
 } screen_event;

@@ -28,7 +28,8 @@ static bool matches(const char *pattern, const char *text, bool *yes, err *e) {
     pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
                                    PCRE2_MULTILINE | PCRE2_UTF, &code, &at, NULL);
     if (!re)
-        return err_set(e, ERR_USAGE, "\"%s\" is no pattern (character %zu)", text_show(pattern), (size_t)at + 1);
+        return err_set(e, ERR_USAGE, "\"%s\" is no pattern (character %zu)", text_show(pattern),
+                       (size_t)at + 1);
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(re, NULL);
     *yes = m && pcre2_match(re, (PCRE2_SPTR)text, strlen(text), 0, 0, m, NULL) >= 0;
     pcre2_match_data_free(m);
@@ -45,13 +46,15 @@ static bool came(app *a, const char *what, bool *yes, err *e) {
         *yes = app_forward(a);
     } else if (strncmp(what, "msg ", 4) == 0) {
         for (int i = 0; !*yes && i < a->d.n_messages; i++)
-            if (!matches(what + 4, a->d.messages[(a->d.first_message + i) % MESSAGES_MOST].text, yes, e))
+            if (!matches(what + 4, a->d.messages[(a->d.first_message + i) % MESSAGES_MOST].text,
+                         yes, e))
                 return false;
     } else if (n > 1 && what[n - 1] == '%') {
         const run *r = a->s.shown[a->d.slot];
         *yes = r && 100 * run_read(r) >= atoi(what) * r->T;
     } else {
-        return err_set(e, ERR_USAGE, "wait: \"%s\": expected forward, idle, N%% or msg REGEX", text_show(what));
+        return err_set(e, ERR_USAGE, "wait: \"%s\": expected forward, idle, N%% or msg REGEX",
+                       text_show(what));
     }
     return true;
 }
@@ -222,9 +225,10 @@ static bool step(app *a, char *line, const char *frames, int *number, err *e) {
                            yes ? "holds" : "does not hold");
         return true;
     }
-    return err_set(e, ERR_USAGE,
-                   "\"%s\" is no step: key, type, cmd, wait, hold, go, resize, frame, expect, reject",
-                   text_show(line));
+    return err_set(
+        e, ERR_USAGE,
+        "\"%s\" is no step: key, type, cmd, wait, hold, go, resize, frame, expect, reject",
+        text_show(line));
 }
 
 bool script_play(app *a, const char *path, const char *frames, err *e) {

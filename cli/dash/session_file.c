@@ -27,7 +27,8 @@ bool session_path(const char *name, char *buf, size_t size, err *e) {
     else if (home && *home)
         snprintf(buf, size, "%s/.local/state/deltop/%s.json", home, name);
     else
-        return err_set(e, ERR_IO, "neither XDG_STATE_HOME nor HOME is set: give the session a path");
+        return err_set(e, ERR_IO,
+                       "neither XDG_STATE_HOME nor HOME is set: give the session a path");
     return true;
 }
 
@@ -43,7 +44,8 @@ static void header_sum(const card *c, char out[65]) {
             for (int k = 7; k >= 0; k--)
                 n = n << 8 | size[k];
         sha256_add(&s, size, 8);
-        for (size_t k; f && n > 0 && (k = fread(piece, 1, n < sizeof piece ? (size_t)n : sizeof piece, f)) > 0;
+        for (size_t k; f && n > 0 &&
+                       (k = fread(piece, 1, n < sizeof piece ? (size_t)n : sizeof piece, f)) > 0;
              n -= k)
             sha256_add(&s, piece, k);
         if (f)
@@ -74,17 +76,16 @@ static json_t *models_json(const dash *d) {
 bool session_save(const dash *d, const reading *text, const char *path, err *e) {
     json_t *document = json_null();
     if (d->document)
-        document = json_pack("{s:o,s:I,s:s}", "path", output_json_text(d->document), "bytes",
-                             (json_int_t)(text ? text->d.bytes : 0), "sha256",
-                             text ? text->d.sha256 : "");
+        document =
+            json_pack("{s:o,s:I,s:s}", "path", output_json_text(d->document), "bytes",
+                      (json_int_t)(text ? text->d.bytes : 0), "sha256", text ? text->d.sha256 : "");
     json_t *j = json_pack(
         "{s:i,s:s,s:o,s:o,s:I,s:[I,I],s:[i,i],s:i,s:i,s:b,s:s,s:I,s:I,s:i,s:b,s:b,s:o,s:o,s:o,s:o}",
         "format", FORMAT, "version", DELTOP_VERSION, "models", models_json(d), "document", document,
         "cursor", (json_int_t)d->t, "view", (json_int_t)d->t0, (json_int_t)d->t1, "head", d->layer,
         d->head, "open", (int)d->open, "focus", d->focus, "zoom", (int)d->zoom, "metric",
         metric_name(d->metric), "window", (json_int_t)d->W, "smooth", (json_int_t)d->smooth,
-        "compare", (int)d->compare, "table", (int)d->table, "follow",
-        (int)d->follow, "marks",
+        "compare", (int)d->compare, "table", (int)d->table, "follow", (int)d->follow, "marks",
         heads_json(d->mark, d->n_marks), "off", heads_json(d->off, d->n_off), "filter",
         output_json_text(d->filter), "find", output_json_text(d->find));
     char *dump = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
@@ -154,7 +155,8 @@ static int heads(const dash *d, const json_t *list, head_ref *out, int most) {
     const card *c = dash_card(d);
     for (size_t i = 0; c && i < json_array_size(list) && n < most; i++) {
         const json_t *v = json_array_get(list, i);
-        int64_t L = json_integer_value(json_array_get(v, 0)), h = json_integer_value(json_array_get(v, 1));
+        int64_t L = json_integer_value(json_array_get(v, 0)),
+                h = json_integer_value(json_array_get(v, 1));
         if (L >= 0 && L < c->n_layers && h >= 0 && h < c->heads[L])
             out[n++] = (head_ref){(int)L, (int)h};
     }
@@ -214,7 +216,8 @@ void session_check_document(dash *d, const reading *text, const char *path) {
     json_t *j = load(path, &e);
     const char *was = word(json_object_get(j, "document"), "sha256");
     if (*was && strcmp(was, text->d.sha256) != 0)
-        dash_say(d, '!', "%s has changed since the session was saved: positions may mean something else",
+        dash_say(d, '!',
+                 "%s has changed since the session was saved: positions may mean something else",
                  text_show(text->d.name));
     json_decref(j);
 }

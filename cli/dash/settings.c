@@ -25,14 +25,20 @@ typedef struct setting {
 } setting;
 
 static const setting table[] = {
-    {"smooth", SET_INT, offsetof(dash, smooth), 0, 1e6, NULL, "tokens of the loss's mean; 0: by length"},
+    {"smooth", SET_INT, offsetof(dash, smooth), 0, 1e6, NULL,
+     "tokens of the loss's mean; 0: by length"},
     {"window", SET_INT, offsetof(dash, W), 1, 512, NULL, "tokens of a window product"},
-    {"surprise", SET_REAL, offsetof(dash, surprise), 0, 1000, NULL, "nats from which a token is marked"},
-    {"metric", SET_WORD, offsetof(dash, metric), 0, 0, "erank|norm|growth|gate|beta|rho|t1/2|abl", "number of the grid"},
-    {"glyphs", SET_WORD, offsetof(dash, glyphs), 0, 0, "braille|block|ascii", "what curves are made of"},
-    {"mouse", SET_BOOL, offsetof(dash, mouse), 0, 0, NULL, "clicks and wheel (from the next start)"},
+    {"surprise", SET_REAL, offsetof(dash, surprise), 0, 1000, NULL,
+     "nats from which a token is marked"},
+    {"metric", SET_WORD, offsetof(dash, metric), 0, 0, "erank|norm|growth|gate|beta|rho|t1/2|abl",
+     "number of the grid"},
+    {"glyphs", SET_WORD, offsetof(dash, glyphs), 0, 0, "braille|block|ascii",
+     "what curves are made of"},
+    {"mouse", SET_BOOL, offsetof(dash, mouse), 0, 0, NULL,
+     "clicks and wheel (from the next start)"},
     {"band", SET_BOOL, offsetof(dash, band), 0, 0, NULL, "10 to 90% of the losses"},
-    {"autoscale", SET_BOOL, offsetof(dash, autoscale), 0, 0, NULL, "colours over the values there are"},
+    {"autoscale", SET_BOOL, offsetof(dash, autoscale), 0, 0, NULL,
+     "colours over the values there are"},
     {"export", SET_TEXT, offsetof(dash, export_dir), 0, 0, NULL, "folder of pictures and data"},
 };
 enum { SETTINGS = sizeof table / sizeof *table };
@@ -105,7 +111,8 @@ bool settings_set(dash *d, const char *name, const char *text, err *e) {
     switch (s->kind) {
     case SET_INT:
         if (!options_read_int(text, &whole) || (double)whole < s->lo || (double)whole > s->hi)
-            return err_set(e, ERR_USAGE, "%s takes a whole number from %g to %g", name, s->lo, s->hi);
+            return err_set(e, ERR_USAGE, "%s takes a whole number from %g to %g", name, s->lo,
+                           s->hi);
         *(int64_t *)p = whole;
         return true;
     case SET_REAL:
@@ -120,7 +127,8 @@ bool settings_set(dash *d, const char *name, const char *text, err *e) {
         return true;
     case SET_WORD:
         for (int i = 0; word_at(s->words, i, &word); i++)
-            if (strlen(text) == word_at(s->words, i, &word) && memcmp(text, word, strlen(text)) == 0) {
+            if (strlen(text) == word_at(s->words, i, &word) &&
+                memcmp(text, word, strlen(text)) == 0) {
                 *(int *)p = i;
                 return true;
             }
@@ -136,7 +144,8 @@ bool settings_set(dash *d, const char *name, const char *text, err *e) {
 
 const char *settings_path(void) {
     static char path[4096];
-    const char *own = getenv("DELTOP_CONFIG"), *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *own = getenv("DELTOP_CONFIG"), *xdg = getenv("XDG_CONFIG_HOME"),
+               *home = getenv("HOME");
     if (own && *own)
         snprintf(path, sizeof path, "%s", own);
     else if (xdg && *xdg)

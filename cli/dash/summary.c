@@ -105,11 +105,11 @@ static bool print_reading(const app *a, const output *out, int i, err *e) {
     }
     for (int L = 0; L < r->n_layers; L++)
         if (layer_ranks(r, L, q))
-            output_print(out, "    L%d effective rank at the end: %.1f to %.1f, median %.1f of %d\n", L,
-                         q[0], q[2], q[1],
-                         r->head[r->first[L]].s.K < r->head[r->first[L]].s.V
-                             ? r->head[r->first[L]].s.K
-                             : r->head[r->first[L]].s.V);
+            output_print(
+                out, "    L%d effective rank at the end: %.1f to %.1f, median %.1f of %d\n", L,
+                q[0], q[2], q[1],
+                r->head[r->first[L]].s.K < r->head[r->first[L]].s.V ? r->head[r->first[L]].s.K
+                                                                    : r->head[r->first[L]].s.V);
     return true;
 }
 

@@ -148,8 +148,9 @@ void surface_attr(surface *s, rect r, int attr) {
 
 // Two dots on two to a quadrant.
 static uint32_t quadrants(uint32_t dots) {
-    static const uint16_t quad[16] = {0,      0x2598, 0x259d, 0x2580, 0x2596, 0x258c, 0x259e, 0x259b,
-                                      0x2597, 0x259a, 0x2590, 0x259c, 0x2584, 0x2599, 0x259f, 0x2588};
+    static const uint16_t quad[16] = {0,      0x2598, 0x259d, 0x2580, 0x2596, 0x258c,
+                                      0x259e, 0x259b, 0x2597, 0x259a, 0x2590, 0x259c,
+                                      0x2584, 0x2599, 0x259f, 0x2588};
     int q = (dots & 0x03 ? 1 : 0) | (dots & 0x18 ? 2 : 0) | (dots & 0x44 ? 4 : 0) |
             (dots & 0xa0 ? 8 : 0);
     return quad[q];

@@ -145,8 +145,8 @@ bool work_outdated(void *ctx) {
     pthread_mutex_lock(&w->lock);
     const request *a = &w->now, *b = &w->newest;
     bool other = a->slot != b->slot || a->generation != b->generation || a->reload != b->reload ||
-                 a->head != b->head || (a->t != b->t && !(a->follow && b->follow)) || a->W != b->W ||
-                 a->document != b->document || b->paused;
+                 a->head != b->head || (a->t != b->t && !(a->follow && b->follow)) ||
+                 a->W != b->W || a->document != b->document || b->paused;
     pthread_mutex_unlock(&w->lock);
     return other;
 }

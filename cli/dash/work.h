@@ -20,14 +20,14 @@ typedef struct request {
     int n_models;
     const char *model[MODELS_MOST]; // must live as long as the worker
     const char *document;           // NULL: none yet; the same
-    int generation;  // of the set below; 0: no head is off
-    int reload;      // another number: everything is opened and read again
-    int slot;        // the model that panels show
-    int head;        // index in its run; -1: none
-    int marks[MARKS_MOST]; // likewise
-    int64_t t;       // cursor
-    bool follow;     // it moves with the pass
-    int64_t t0, t1;  // view
+    int generation;                 // of the set below; 0: no head is off
+    int reload;                     // another number: everything is opened and read again
+    int slot;                       // the model that panels show
+    int head;                       // index in its run; -1: none
+    int marks[MARKS_MOST];          // likewise
+    int64_t t;                      // cursor
+    bool follow;                    // it moves with the pass
+    int64_t t0, t1;                 // view
     int64_t W;
     bool want_window, want_all_windows, want_modes, want_stats, sweep;
     int64_t mode_W;
@@ -45,7 +45,7 @@ typedef enum { STAGE_START, STAGE_DEVICE, STAGE_MODEL, STAGE_DOCUMENT, STAGE_WOR
 // Weight statistics of the tensors of model 0, in the order of its inspection's groups.
 typedef struct stats {
     shared ref;
-    int64_t n;    // tensors done
+    int64_t n;       // tensors done
     tensor_stats *v; // [ckpt_count]; read false: not yet, or no floats
     int64_t total;
 } stats;
@@ -61,15 +61,15 @@ typedef struct snap {
     stats *stats;
     effect *effects; // copies; owned by the snap
     int n_effects, cap_effects;
-    int sweeping; // heads that :ablate all has still to try
+    int sweeping;       // heads that :ablate all has still to try
     const char *device; // NULL before it is open
     precision prec;
     int64_t refined, to_refine; // tokens x heads of the current refinement
-    err fatal; // what stopped the worker's start
+    err fatal;                  // what stopped the worker's start
 } snap;
 
 typedef struct work_message {
-    char level; // ' ', '!' or 'E'
+    char level;     // ' ', '!' or 'E'
     double seconds; // since the start
     char text[400];
 } work_message;

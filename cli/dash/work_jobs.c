@@ -28,8 +28,8 @@ bool work_effect(worker *w, const run *base, const run *off, bool tell, err *e) 
     for (int i = 0; i < 2; i++) {
         int64_t n = x.upto[i] < off->T ? x.upto[i] : off->T;
         paired_change c = {.mean = NAN};
-        if (n > 1 && !resample_paired(base->loss + 1, off->loss + 1, n - 1, 0, EFFECT_RESAMPLES, 0,
-                                      &c, e))
+        if (n > 1 &&
+            !resample_paired(base->loss + 1, off->loss + 1, n - 1, 0, EFFECT_RESAMPLES, 0, &c, e))
             return false;
         x.mean[i] = c.mean;
         x.lo[i] = c.lo;
@@ -115,7 +115,8 @@ job_result work_spot(worker *w, err *e) {
         return JOB_NONE;
     const spot *have = w->done_spot;
     if (have && have->slot == r->slot && have->generation == l->r->generation && have->t == r->t &&
-        (!window || (have->W == r->W && (have->all || (!r->want_all_windows && have->head == r->head)))))
+        (!window ||
+         (have->W == r->W && (have->all || (!r->want_all_windows && have->head == r->head)))))
         return JOB_NONE;
     w->after_spot = 0;
     spot *s = spot_new(l->r->n_heads, e);
@@ -264,8 +265,8 @@ job_result work_sweep(worker *w, err *e) {
         head_ref off = {base->head[next].layer, base->head[next].head};
         run *r = run_new(s->m, s->text, w->now.slot, -1, &off, 1, 1 << 16, e);
         if (r)
-            w->try = lane_new(s->m, r, &s->base->how, s->base->block, 1 << 20, true, work_quits, w,
-                              e);
+            w->try =
+                lane_new(s->m, r, &s->base->how, s->base->block, 1 << 20, true, work_quits, w, e);
         shared_drop(r);
         if (!w->try)
             return JOB_FAILED;

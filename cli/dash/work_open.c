@@ -76,7 +76,8 @@ static int64_t block_of(const worker *w) {
     if (w->o->block)
         return w->o->block;
     // Small enough to stay answerable on a CPU; whole blocks of samples on a GPU.
-    return w->be->threads > 0 ? RANK_EVERY : (w->be->block + RANK_EVERY - 1) / RANK_EVERY * RANK_EVERY;
+    return w->be->threads > 0 ? RANK_EVERY
+                              : (w->be->block + RANK_EVERY - 1) / RANK_EVERY * RANK_EVERY;
 }
 
 static bool start_pass(worker *w, int i, const head_ref *off, int n_off, lane **out, err *e) {

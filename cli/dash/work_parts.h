@@ -33,7 +33,7 @@ struct worker {
     slot slot[MODELS_MOST];
     int n_slots, reload;
     const char *document;
-    ckpt *c; // for weight statistics
+    ckpt *c;   // for weight statistics
     lane *try; // of :ablate all
     int try_head;
     spot *done_spot;   // lent: the published one
