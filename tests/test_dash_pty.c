@@ -274,6 +274,77 @@ static void idle_screens_stay_silent(void **state) {
     pty_free(&p);
 }
 
+// What a command prints, NULL when it fails; free it.
+static char *output_of(const char *command) {
+    char *text = calloc(1, 1 << 20);
+    FILE *f = popen(command, "r");
+    size_t n = f ? fread(text, 1, (1 << 20) - 1, f) : 0;
+    text[n] = 0;
+    if (f && pclose(f) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+// Check 20: a real terminal that was resized while computing shows the frame of --snapshot, but for
+// rates and messages.
+static void the_screen_of_a_terminal_is_the_snapshot(void **state) {
+    (void)state;
+    char command[2000], *screen = NULL;
+    if (system("command -v tmux >/dev/null 2>&1") != 0) {
+        printf("    SKIP: no tmux\n");
+        skip();
+    }
+    static const char words[] = MODEL " " TEXT " --length 4k --at 2000 --panels 1,2,3,4,5";
+    static const char *const tmux = "tmux -L deltop-test -f /dev/null";
+    snprintf(command, sizeof command,
+             "%s -u new-session -d -x 150 -y 45 'LC_ALL=C.UTF-8 TERM=screen-256color XDG_STATE_HOME=%s "
+             "DELTOP_CONFIG=/dev/null %s %s' 2>/dev/null",
+             tmux, files_folder(), run_program_path(), words);
+    if (system(command) != 0) {
+        printf("    SKIP: tmux does not start\n");
+        skip();
+    }
+    for (int i = 0; i < 30; i++) {
+        snprintf(command, sizeof command, "%s resize-window -x %d -y %d", tmux, 30 + 7 * i, 5 + 2 * i);
+        assert_int_equal(system(command), 0);
+    }
+    snprintf(command, sizeof command, "%s resize-window -x 80 -y 24", tmux);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command, "%s -u capture-pane -p", tmux);
+    double end = files_seconds() + 40;
+    bool done = false;
+    while (!done && files_seconds() < end) {
+        free(screen);
+        usleep(300000);
+        screen = output_of(command);
+        done = screen && strstr(screen, "erank 1/4 ") && strstr(screen, "complex");
+    }
+    usleep(500000); // the frame that was under way
+    free(screen);
+    screen = output_of(command);
+    snprintf(command, sizeof command, "%s kill-server", tmux);
+    assert_int_equal(system(command), 0);
+    snprintf(command, sizeof command,
+             "LC_ALL=C.UTF-8 DELTOP_CONFIG=/dev/null %s %s --snapshot 24x80", run_program_path(), words);
+    char *frame = output_of(command);
+    assert_true(done && screen && frame);
+    int row = 0, same = 0;
+    for (const char *a = screen, *b = frame; *a && *b; row++) {
+        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
+        bool equal = n == m && memcmp(a, b, n) == 0;
+        same += equal;
+        if (!equal && row != 1 && row != 23)
+            fail_msg("row %d:\n%.*s\n%.*s", row, (int)n, a, (int)m, b);
+        a += n + (a[n] == '\n');
+        b += m + (b[m] == '\n');
+    }
+    printf("    measured: %d of %d rows the same as the snapshot's\n", same, row);
+    assert_int_equal(row, 24);
+    free(screen);
+    free(frame);
+}
+
 // A walk over all keys; under the sanitizers this is check "200-key random walk".
 static void two_hundred_random_keys(void **state) {
     (void)state;
@@ -455,6 +526,7 @@ int main(void) {
         cmocka_unit_test(no_color_means_none_and_M_means_no_mouse),
         cmocka_unit_test(outside_utf8_every_byte_is_ascii),
         cmocka_unit_test(idle_screens_stay_silent),
+        cmocka_unit_test(the_screen_of_a_terminal_is_the_snapshot),
         cmocka_unit_test(two_hundred_random_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,8 +84,7 @@ static int curves_of(const scene *x, const run **r, int *head, char (*name)[80])
             continue;
         r[n] = other;
         head[n] = h;
-        snprintf(name[n], sizeof name[n], "%.40s L%d.H%d", x->d->model[m]->name, x->d->layer,
-                 x->d->head);
+        snprintf(name[n], sizeof name[n], "L%d.H%d of %c", x->d->layer, x->d->head, 'a' + m);
         n++;
     }
     return n;
@@ -116,6 +115,8 @@ static void draw(surface *s, rect r, const scene *x) {
     }
     if (nan)
         snprintf(right, sizeof right, "%d nan", nan);
+    if (strlen(left) + strlen(right) + 7 > (size_t)r.w) // the names matter more than the word
+        snprintf(left, sizeof left, "erank (of %d)", most);
     panel_title(s, r, x, 2, left, right);
     double lo, hi;
     if (!plotarea_range(&p, c, n, &lo, &hi)) {
