@@ -117,7 +117,7 @@ const command command_view = {
         "deltop view examples/small-deltanet examples/text_kjv.txt --length 16k\n"
         "deltop view examples/small-deltanet examples/small-deltaproduct2 examples/text_kjv.txt "
         "--length 8k --snapshot 40x120",
-    .files = "with --export, the panel's picture and data",
+    .files = "view.json (with --export: the panel's picture and data)",
     .min_models = 0,
     .max_models = ANY_NUMBER,
     .min_documents = 0,
