@@ -572,6 +572,15 @@ static void exports_are_numbered_and_can_be_made_again(void **state) {
         free(png);
         free(again);
     }
+    // P: one page of all panels.
+    char path[400];
+    size_t n;
+    snprintf(path, sizeof path, "%s/deltop-0001-screen.csv", dir);
+    char *all = files_read(path, &n);
+    static const char *const parts[] = {"\nheads,", "\nrank,", "\nloss,", "\neigenvalues,", "\ngates,", "\nhalf-lives,", "\nstate-1,"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        holds(all, parts[i]);
+    free(all);
     char remove[300];
     snprintf(remove, sizeof remove, "rm -rf %s", dir);
     assert_int_equal(system(remove), 0);

@@ -192,9 +192,6 @@ bool export_files(const scene *x, unsigned which, const char *png, const char *c
     char source[512], description[160];
     if (!collect(x, which, &f, e))
         return false;
-    // As the loss command lays its page out.
-    if (which == 1u << 3 && x->d->n_models > 1 && f.n > 2)
-        f.columns = 3;
     snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text), x->text->d.sha256);
     snprintf(description, sizeof description, "%s, %s", x->r->device, precision_name(x->r->prec));
     plot_options p = plot_defaults();

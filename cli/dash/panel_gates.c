@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NAME_W = 6, ROWS = 2 * MICRO_MOST + 3 };
 
@@ -113,8 +114,9 @@ static void draw(surface *s, rect r, const scene *x) {
     int at = r.x + NAME_W + (int)((x->t - first) / every);
     int used =
         surface_text(s, last, r.x + NAME_W, w, 0, INK_PLAIN, scene_count(first, a, sizeof a));
-    surface_right(s, last, r.x + NAME_W + used + 1, w - used - 1, 0, INK_PLAIN,
-                  scene_count(end, a, sizeof a));
+    scene_count(end, a, sizeof a);
+    if (at < r.x + NAME_W + w - (int)strlen(a)) // the cursor's sign comes first
+        surface_right(s, last, r.x + NAME_W + used + 1, w - used - 1, 0, INK_PLAIN, a);
     surface_put(s, last, at, '^', ATTR_BOLD, INK_PLAIN);
 }
 

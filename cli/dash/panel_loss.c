@@ -220,8 +220,17 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     }
     for (int i = 0; i < k; i++)
         list[i] = &v[i];
-    ok = ok ? loss_figures(list, (size_t)k, losses_window(x), 0, 0, how, out, e)
+    // The analysis begins a list of its own; here it joins what other panels have given.
+    figures mine = {0};
+    ok = ok ? loss_figures(list, (size_t)k, losses_window(x), 0, 0, how, &mine, e)
             : err_set(e, ERR_INPUT, "no losses yet");
+    if (ok && out->n == 0)
+        out->columns = mine.columns;
+    for (size_t i = 0; ok && i < mine.n; i++) {
+        ok = figures_add(out, mine.v[i], e);
+        mine.v[i] = NULL;
+    }
+    figures_free(&mine);
     for (int i = 0; i < k; i++)
         loss_free(&v[i]);
     return ok;
