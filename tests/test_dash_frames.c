@@ -100,15 +100,17 @@ static int width(const char *s, size_t n) {
 // B91, B92: every size has a frame of exactly that many rows and never too wide.
 static void frames_have_their_size(void **state) {
     (void)state;
-    static const int sizes[][2] = {{24, 80}, {40, 120}, {60, 200}, {10, 40}, {5, 20}, {1, 1},  {1, 2},
-                                   {2, 3},   {39, 184}, {8, 36},   {7, 300}, {300, 5}, {16, 36}, {30, 37}};
+    static const int sizes[][2] = {{24, 80}, {40, 120}, {60, 200}, {10, 40},  {5, 20},
+                                   {1, 1},   {1, 2},    {2, 3},    {39, 184}, {8, 36},
+                                   {7, 300}, {300, 5},  {16, 36},  {30, 37}};
     char script[4000] = "wait idle\n", folder[600];
     size_t count = sizeof sizes / sizeof *sizes;
     for (size_t i = 0; i < count; i++)
-        snprintf(script + strlen(script), sizeof script - strlen(script), "resize %dx%d\nwait idle\nframe s\n",
-                 sizes[i][0], sizes[i][1]);
+        snprintf(script + strlen(script), sizeof script - strlen(script),
+                 "resize %dx%d\nwait idle\nframe s\n", sizes[i][0], sizes[i][1]);
     snprintf(folder, sizeof folder, "%s", files_path("sizes"));
-    run r = play(0, script, folder, LIST(MODEL, TEXT, "--length", "1k", "--panels", "0,1,2,3,4,5,6,7,8"));
+    run r = play(0, script, folder,
+                 LIST(MODEL, TEXT, "--length", "1k", "--panels", "0,1,2,3,4,5,6,7,8"));
     run_free(&r);
     for (size_t i = 0; i < count; i++) {
         char name[32];
@@ -117,7 +119,8 @@ static void frames_have_their_size(void **state) {
         int lines = 0;
         for (const char *p = text; *p; p += strcspn(p, "\n") + 1, lines++)
             if (width(p, strcspn(p, "\n")) > sizes[i][1])
-                fail_msg("%dx%d: a line is wider: %.*s", sizes[i][0], sizes[i][1], (int)strcspn(p, "\n"), p);
+                fail_msg("%dx%d: a line is wider: %.*s", sizes[i][0], sizes[i][1],
+                         (int)strcspn(p, "\n"), p);
         assert_int_equal(lines, sizes[i][0]);
         free(text);
     }
@@ -177,8 +180,8 @@ static void the_grid_shows_the_reference(void **state) {
     (void)state;
     char *out[2];
     for (int k = 0; k < 2; k++) {
-        run r = VIEW(CASE, CASE "/input_ids.npy", "--at", "199", "--snapshot", "24x80", "--precision", "f64",
-                     "--metric", k ? "norm" : "erank");
+        run r = VIEW(CASE, CASE "/input_ids.npy", "--at", "199", "--snapshot", "24x80",
+                     "--precision", "f64", "--metric", k ? "norm" : "erank");
         out[k] = strdup(r.out);
         run_free(&r);
     }
@@ -259,9 +262,12 @@ static void losses_are_the_reference(void **state) {
         char script[2400], path[600], folder[600];
         snprintf(path, sizeof path, "%s", files_path("loss%d.csv", f64));
         snprintf(folder, sizeof folder, "%s", files_path("losses%d", f64));
-        snprintf(script, sizeof script, "wait idle\nkey 3\ncmd smooth 1\ncmd data %s\ncmd data %s.npy\n"
-                                        "cmd data %s.jsonl\ncmd smooth 501\nkey Enter\nframe wide\n", path, path, path);
-        run r = play(0, script, folder, LIST(CASE, CASE "/input_ids.npy", "--precision", f64 ? "f64" : "f32"));
+        snprintf(script, sizeof script,
+                 "wait idle\nkey 3\ncmd smooth 1\ncmd data %s\ncmd data %s.npy\n"
+                 "cmd data %s.jsonl\ncmd smooth 501\nkey Enter\nframe wide\n",
+                 path, path, path);
+        run r = play(0, script, folder,
+                     LIST(CASE, CASE "/input_ids.npy", "--precision", f64 ? "f64" : "f32"));
         run_free(&r);
         assert_int_equal(csv_xy(path, 2, 3, x, y, 300), 199); // token 0 has no row
         for (int i = 0; i < 199; i++) {
@@ -295,7 +301,8 @@ static int by_place(const void *a, const void *b) {
 static void eigenvalues_are_the_reference(void **state) {
     (void)state;
     int64_t n, n_ends, n_windows;
-    double *ends = numbers(CASE, "eig_ends.npy", &n_ends), *windows = numbers(CASE, "eig_windows.npy", &n_windows);
+    double *ends = numbers(CASE, "eig_ends.npy", &n_ends),
+           *windows = numbers(CASE, "eig_windows.npy", &n_windows);
     char path[1000];
     snprintf(path, sizeof path, "%s/eig_l1.npy", CASE);
     npy a;
@@ -313,8 +320,8 @@ static void eigenvalues_are_the_reference(void **state) {
             snprintf(out, sizeof out, "%s", files_path("eig%d-%d", (int)i, (int)w));
             if (windows[w] > 512)
                 continue;
-            run r = VIEW(CASE, CASE "/input_ids.npy", "--precision", "f64", "--at", at, "--window", W, "--head",
-                         "L1.H1", "--export", "4", "--out", out);
+            run r = VIEW(CASE, CASE "/input_ids.npy", "--precision", "f64", "--at", at, "--window",
+                         W, "--head", "L1.H1", "--export", "4", "--out", out);
             run_free(&r);
             snprintf(path, sizeof path, "%s/eigen.csv", out);
             double x[300], y[300], got[600], want[600];
@@ -338,8 +345,9 @@ static void eigenvalues_are_the_reference(void **state) {
     assert_true(sets >= 4);
     assert_true(worst < 1e-6); // ill-conditioned ones move far more than 1e-9 (eig_cond)
     // Digits: as many as values with Im >= 0.
-    run r = VIEW(MODEL, TEXT, "--length", "400", "--precision", "f64", "--at", "150", "--window", "32", "--head",
-                 "L1.H1", "--panels", "4", "--zoom", "--focus", "4", "--snapshot", "70x200");
+    run r =
+        VIEW(MODEL, TEXT, "--length", "400", "--precision", "f64", "--at", "150", "--window", "32",
+             "--head", "L1.H1", "--panels", "4", "--zoom", "--focus", "4", "--snapshot", "70x200");
     K = 32;
     long sum = 0;
     int row = 0;
@@ -375,8 +383,10 @@ static void a_state_of_nothing_is_nan(void **state) {
     assert_true(npy_write(ids, NPY_I4, 1, (int64_t[]){300}, id, &e));
     snprintf(csv, sizeof csv, "%s", files_path("zero.csv"));
     snprintf(folder, sizeof folder, "%s", files_path("zeros"));
-    snprintf(script, sizeof script, "wait idle\ncmd head L1.H0\nwait idle\nframe z\nkey 2\ncmd data %s\n"
-                                    "key t > > >\nframe t\n", csv);
+    snprintf(script, sizeof script,
+             "wait idle\ncmd head L1.H0\nwait idle\nframe z\nkey 2\ncmd data %s\n"
+             "key t > > >\nframe t\n",
+             csv);
     run r = play(0, script, folder, LIST(model, ids, "--snapshot", "30x100"));
     run_free(&r);
     char *text = frame(folder, "001-z"), row[400];
@@ -399,10 +409,12 @@ static void a_held_pass_shows_exactly_what_is_read(void **state) {
     char dir[600];
     snprintf(dir, sizeof dir, "%s", folder);
     run r = play(0,
-                 "hold 704\nwait forward\nwait idle\nframe half\nexpect forward 704 of 1,638 42%\ngo\nwait idle\n"
+                 "hold 704\nwait forward\nwait idle\nframe half\nexpect forward 704 of 1,638 "
+                 "42%\ngo\nwait idle\n"
                  "frame whole\nexpect forward done\nreject \u00b7\u00b7\u00b7\n",
-                 dir, LIST(MODEL, OTHER, TEXT, "--length", "1638", "--at", "100", "--snapshot", "24x80",
-                           "--panels", "1,2,3,4"));
+                 dir,
+                 LIST(MODEL, OTHER, TEXT, "--length", "1638", "--at", "100", "--snapshot", "24x80",
+                      "--panels", "1,2,3,4"));
     run_free(&r);
     char *text = frame(dir, "001-half");
     // The last plot row of both curves: a dot in every column behind token 704, none before.
@@ -424,15 +436,19 @@ static void searches_wrap_and_say_so(void **state) {
     (void)state;
     char dir[600];
     snprintf(dir, sizeof dir, "%s", files_path("search"));
-    run r = play(0,
-                 "wait idle\ncmd goto 0\nkey /\ntype And God said\nkey Enter\nexpect find \"And God said\": 1 of\n"
-                 "key N\nexpect from the end again\nkey n\nexpect : 1 of .*from the beginning again\n"
-                 "key Esc\nexpect search cleared\nkey n\nexpect nothing to find again\n"
-                 "key /\ntype re:(a+)+$\nkey Enter\nreject 0x\nkey /\ntype re:(\nkey Enter\nexpect pattern, character\n"
-                 "key Esc\ncmd 50%\nexpect text @ 512 \ncmd +20\nexpect text @ 532 \ncmd -2\nexpect text @ 530 \n"
-                 "cmd surprise max\nexpect the highest loss\nkey :\ntype nonsense\nkey Enter\n"
-                 "expect no command\nkey Esc\nkey :\ntype goto 99999999\nkey Enter\nexpect text @ 1,023 \n",
-                 dir, LIST(MODEL, TEXT, "--length", "1k", "--snapshot", "34x110"));
+    run r = play(
+        0,
+        "wait idle\ncmd goto 0\nkey /\ntype And God said\nkey Enter\nexpect find \"And God said\": "
+        "1 of\n"
+        "key N\nexpect from the end again\nkey n\nexpect : 1 of .*from the beginning again\n"
+        "key Esc\nexpect search cleared\nkey n\nexpect nothing to find again\n"
+        "key /\ntype re:(a+)+$\nkey Enter\nreject 0x\nkey /\ntype re:(\nkey Enter\nexpect pattern, "
+        "character\n"
+        "key Esc\ncmd 50%\nexpect text @ 512 \ncmd +20\nexpect text @ 532 \ncmd -2\nexpect text @ "
+        "530 \n"
+        "cmd surprise max\nexpect the highest loss\nkey :\ntype nonsense\nkey Enter\n"
+        "expect no command\nkey Esc\nkey :\ntype goto 99999999\nkey Enter\nexpect text @ 1,023 \n",
+        dir, LIST(MODEL, TEXT, "--length", "1k", "--snapshot", "34x110"));
     run_free(&r);
 }
 
@@ -449,8 +465,10 @@ static void the_reference_document_has_its_words_and_losses(void **state) {
     snprintf(dir, sizeof dir, "%s", files_path("reference"));
     run r = play(0,
                  "hold 12192\nwait forward 110\ncmd goto 12182\nkey /\ntype group\nkey Enter\n"
-                 "expect find \"group\": 291 of 318\nresize 60x200\nexpect \u00abgroup\u00bb\nexpect loss 15\\.6\nframe found\n"
-                 "cmd goto 0\nkey /\ntype EXT4_FLEX\nkey Enter\nexpect 1 of 2\nkey n\nkey n\nexpect beginning again\n",
+                 "expect find \"group\": 291 of 318\nresize 60x200\nexpect "
+                 "\u00abgroup\u00bb\nexpect loss 15\\.6\nframe found\n"
+                 "cmd goto 0\nkey /\ntype EXT4_FLEX\nkey Enter\nexpect 1 of 2\nkey n\nkey "
+                 "n\nexpect beginning again\n",
                  dir, LIST(model, doc, "--length", "16384", "--snapshot", "40x120"));
     run_free(&r);
     char *f = frame(dir, "001-found");
@@ -464,12 +482,13 @@ static void heads_go_off_and_on_again(void **state) {
     (void)state;
     char dir[600];
     snprintf(dir, sizeof dir, "%s", files_path("off"));
-    run r = play(0,
-                 "wait idle\nframe before\ncmd head L1.H1\nkey x\nexpect stale\nexpect abl L1.H1\n"
-                 "wait msg L1.H1 off: loss \\+\nwait idle\nreject stale\nexpect \\]x\nframe off\n"
-                 "key X\nwait idle\nreject abl L1\ncmd head L0.H0\nwait idle\ncmd redraw\nframe after\n"
-                 "cmd ablate L0.H0,L3.H2\nwait idle\nexpect abl L0.H0\\+L3.H2\n",
-                 dir, LIST(MODEL, TEXT, "--length", "2k", "--snapshot", "24x80", "--at", "1500"));
+    run r =
+        play(0,
+             "wait idle\nframe before\ncmd head L1.H1\nkey x\nexpect stale\nexpect abl L1.H1\n"
+             "wait msg L1.H1 off: loss \\+\nwait idle\nreject stale\nexpect \\]x\nframe off\n"
+             "key X\nwait idle\nreject abl L1\ncmd head L0.H0\nwait idle\ncmd redraw\nframe after\n"
+             "cmd ablate L0.H0,L3.H2\nwait idle\nexpect abl L0.H0\\+L3.H2\n",
+             dir, LIST(MODEL, TEXT, "--length", "2k", "--snapshot", "24x80", "--at", "1500"));
     run_free(&r);
     char *a = frame(dir, "001-before"), *b = frame(dir, "003-after");
     // Everything but the last row, where answers and keys stand.
@@ -493,8 +512,9 @@ static void frames_and_data_are_the_same_every_time(void **state) {
         size_t n;
         const char *env[] = {locales[i], "DELTOP_CONFIG=/dev/null", NULL};
         snprintf(out, sizeof out, "%s", files_path("same%d", i));
-        run r = view_in(0, env, LIST(MODEL, OTHER, TEXT, "--length", "1k", "--snapshot", "40x120", "--glyphs",
-                                     "braille", "--attrs"));
+        run r = view_in(0, env,
+                        LIST(MODEL, OTHER, TEXT, "--length", "1k", "--snapshot", "40x120",
+                             "--glyphs", "braille", "--attrs"));
         text[i] = strdup(r.out);
         run_free(&r);
         r = view_in(0, env, LIST(MODEL, TEXT, "--length", "1k", "--export", "2", "--out", out));
@@ -539,14 +559,19 @@ static void exports_are_numbered_and_can_be_made_again(void **state) {
     snprintf(dir, sizeof dir, "build/dash-export-%d", (int)getpid());
     snprintf(frames, sizeof frames, "%s", files_path("exports"));
     snprintf(script, sizeof script,
-             "wait idle\ncmd export %s\nkey 3 p\nexpect wrote\nkey p\nkey 2 p\nkey 4 p\nkey 6 p\nkey 7 p\nkey 8 p\n"
-             "key 1 p\nkey 5 p\nexpect no picture\nkey 3 E P Y\nexpect deltop loss\n", dir);
-    run r = play(0, script, frames, LIST(MODEL, OTHER, TEXT, "--length", "1k", "--snapshot", "60x200", "--at", "900",
-                                         "--state-mem", "1024"));
+             "wait idle\ncmd export %s\nkey 3 p\nexpect wrote\nkey p\nkey 2 p\nkey 4 p\nkey 6 "
+             "p\nkey 7 p\nkey 8 p\n"
+             "key 1 p\nkey 5 p\nexpect no picture\nkey 3 E P Y\nexpect deltop loss\n",
+             dir);
+    run r = play(0, script, frames,
+                 LIST(MODEL, OTHER, TEXT, "--length", "1k", "--snapshot", "60x200", "--at", "900",
+                      "--state-mem", "1024"));
     run_free(&r);
-    static const char *const made[] = {"deltop-0001-loss", "deltop-0002-loss", "deltop-0001-rank", "deltop-0001-eigen",
-                                       "deltop-0001-gates", "deltop-0001-half", "deltop-0001-state", "deltop-0001-heads"};
-    static const char *const named[] = {"loss", "loss", "rank", "eigen", "gates", "half", "state", "heads"};
+    static const char *const made[] = {"deltop-0001-loss",  "deltop-0002-loss",  "deltop-0001-rank",
+                                       "deltop-0001-eigen", "deltop-0001-gates", "deltop-0001-half",
+                                       "deltop-0001-state", "deltop-0001-heads"};
+    static const char *const named[] = {"loss",  "loss", "rank",  "eigen",
+                                        "gates", "half", "state", "heads"};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         char path[400], line[4000];
         size_t n, m, k;
@@ -577,7 +602,8 @@ static void exports_are_numbered_and_can_be_made_again(void **state) {
     size_t n;
     snprintf(path, sizeof path, "%s/deltop-0001-screen.csv", dir);
     char *all = files_read(path, &n);
-    static const char *const parts[] = {"\nheads,", "\nrank,", "\nloss,", "\neigenvalues,", "\ngates,", "\nhalf-lives,", "\nstate-1,"};
+    static const char *const parts[] = {"\nheads,", "\nrank,",       "\nloss,",   "\neigenvalues,",
+                                        "\ngates,", "\nhalf-lives,", "\nstate-1,"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         holds(all, parts[i]);
     free(all);
@@ -593,8 +619,10 @@ static void exports_that_fail_are_messages(void **state) {
     snprintf(dir, sizeof dir, "%s", files_path("file"));
     files_text(dir, "no folder");
     snprintf(frames, sizeof frames, "%s", files_path("failing"));
-    snprintf(script, sizeof script, "wait idle\ncmd export %s/sub\nkey 3 p\nexpect is a file\nkey 1 l\nexpect heads\n"
-                                    "key 2 E\nexpect is a file\n", dir);
+    snprintf(script, sizeof script,
+             "wait idle\ncmd export %s/sub\nkey 3 p\nexpect is a file\nkey 1 l\nexpect heads\n"
+             "key 2 E\nexpect is a file\n",
+             dir);
     run r = play(0, script, frames, LIST(MODEL, TEXT, "--length", "300", "--snapshot", "30x100"));
     run_free(&r);
 }
@@ -612,8 +640,10 @@ static void sessions_come_back(void **state) {
     snprintf(session, sizeof session, "%s", files_path("s.json"));
     snprintf(dir, sizeof dir, "%s", files_path("session"));
     snprintf(script, sizeof script,
-             "wait idle\ncmd head L2.H1\nkey Space j Space\ncmd goto 700\ncmd view 300 1500\ncmd metric norm\ncmd window 16\n"
-             "key 0 7 4\ncmd redraw\nwait idle\nframe then\ncmd save %s\n", session);
+             "wait idle\ncmd head L2.H1\nkey Space j Space\ncmd goto 700\ncmd view 300 1500\ncmd "
+             "metric norm\ncmd window 16\n"
+             "key 0 7 4\ncmd redraw\nwait idle\nframe then\ncmd save %s\n",
+             session);
     run r = play(0, script, dir, LIST(MODEL, doc, "--snapshot", "40x120"));
     run_free(&r);
     snprintf(dir, sizeof dir, "%s", files_path("session2"));
@@ -658,8 +688,10 @@ static void key_logs_replay(void **state) {
     char dir[600], log[600], script[1200], path[700];
     snprintf(log, sizeof log, "%s", files_path("log.play"));
     snprintf(dir, sizeof dir, "%s", files_path("logged"));
-    snprintf(script, sizeof script, "wait idle\nkey l j Space m Tab +\nkey :\ntype goto 400\nkey Enter\ncmd keylog %s\n"
-                                    "key 1\nwait idle\nframe end\n", log);
+    snprintf(script, sizeof script,
+             "wait idle\nkey l j Space m Tab +\nkey :\ntype goto 400\nkey Enter\ncmd keylog %s\n"
+             "key 1\nwait idle\nframe end\n",
+             log);
     run r = play(0, script, dir, LIST(MODEL, TEXT, "--length", "1k", "--snapshot", "40x120"));
     run_free(&r);
     size_t n;
@@ -715,9 +747,13 @@ static void pipes_get_text(void **state) {
 // Check 25, B87
 static void documents_and_names_with_controls_stay_harmless(void **state) {
     (void)state;
-    static const char raw[] = "plain \033[31mred\033[0m \033]0;title\007 \x9b" "31m \xc2\x9b" "1m nul:\0: "
-                              "rtl \xe2\x80\xae" "abc\xe2\x80\xac half \xe6\xbd tail \xff \xf0\x9f\x98\x80 "
-                              "\xe6\xbc\xa2\xe5\xad\x97 e\xcc\x81 \xe2\x81\xa6x tab\t newline\n and more text to read. ";
+    static const char raw[] =
+        "plain \033[31mred\033[0m \033]0;title\007 \x9b"
+        "31m \xc2\x9b"
+        "1m nul:\0: "
+        "rtl \xe2\x80\xae"
+        "abc\xe2\x80\xac half \xe6\xbd tail \xff \xf0\x9f\x98\x80 "
+        "\xe6\xbc\xa2\xe5\xad\x97 e\xcc\x81 \xe2\x81\xa6x tab\t newline\n and more text to read. ";
     char doc[600], *body = malloc(40 * sizeof raw);
     size_t n = 0;
     for (int i = 0; i < 30; i++, n += sizeof raw - 1)
@@ -748,7 +784,8 @@ static void odd_models_have_frames(void **state) {
         tiny_spec s;
     } specs[] = {
         {"one", {.family = "delta_net", .L = 1, .H = 1, .K = 8, .V = 8, .conv = 4}},
-        {"deep", {.family = "gated_deltanet", .L = 256, .H = 1, .K = 4, .V = 4, .D = 8, .inter = 8}},
+        {"deep",
+         {.family = "gated_deltanet", .L = 256, .H = 1, .K = 4, .V = 4, .D = 8, .inter = 8}},
         {"wide", {.family = "delta_net", .L = 1, .H = 64, .K = 2, .V = 2, .D = 128, .inter = 8}},
         {"hybrid", {.family = "gated_deltanet", .L = 3, .conv = 4, .heads = 2, .kv = 2}},
         {"channels", {.family = "kda", .L = 2, .conv = 4}},
@@ -767,8 +804,10 @@ static void odd_models_have_frames(void **state) {
         tiny_free(t);
         snprintf(dir, sizeof dir, "%s", files_path("odd-%s", specs[i].name));
         run r = play(0,
-                     "wait idle 100\nexpect heads: erank\nkey J J m m m m m K\nkey t\nframe t\nkey t\nresize 24x80\nwait idle\n"
-                     "expect eigenvalues\nresize 39x184\nwait idle\nresize 60x40\nwait idle\nframe a\nresize 5x20\nframe b\n"
+                     "wait idle 100\nexpect heads: erank\nkey J J m m m m m K\nkey t\nframe t\nkey "
+                     "t\nresize 24x80\nwait idle\n"
+                     "expect eigenvalues\nresize 39x184\nwait idle\nresize 60x40\nwait idle\nframe "
+                     "a\nresize 5x20\nframe b\n"
                      "resize 14x36\nkey 1\nframe c\n",
                      dir, LIST(model, ids, "--snapshot", "40x120"));
         run_free(&r);
@@ -826,10 +865,13 @@ static void a_model_alone_shows_config_and_weights(void **state) {
     (void)state;
     char dir[600], script[900];
     snprintf(dir, sizeof dir, "%s", files_path("alone"));
-    snprintf(script, sizeof script,
-             "wait idle\nexpect family +gated_deltaproduct\nexpect model.embeddings.weight\nexpect -0\\.5039\nframe info\n"
-             "cmd open %s\nwait idle\nexpect heads: erank\nkey D\nexpect open b\ntype %s\nkey Enter\n"
-             "wait msg forward b done\nexpect b small-deltanet\nkey c c c\nexpect a - b\n", TEXT, OTHER);
+    snprintf(
+        script, sizeof script,
+        "wait idle\nexpect family +gated_deltaproduct\nexpect model.embeddings.weight\nexpect "
+        "-0\\.5039\nframe info\n"
+        "cmd open %s\nwait idle\nexpect heads: erank\nkey D\nexpect open b\ntype %s\nkey Enter\n"
+        "wait msg forward b done\nexpect b small-deltanet\nkey c c c\nexpect a - b\n",
+        TEXT, OTHER);
     run r = play(0, script, dir, LIST(MODEL, "--length", "700", "--snapshot", "50x150"));
     run_free(&r);
 }

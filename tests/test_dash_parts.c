@@ -70,7 +70,8 @@ static void panels_never_overlap_and_fill_the_body(void **state) {
             rect r = l.panel[p];
             if (r.h == 0)
                 continue;
-            assert_true(r.y >= l.body.y && r.y + r.h <= l.body.y + l.body.h && r.x >= 0 && r.x + r.w <= C);
+            assert_true(r.y >= l.body.y && r.y + r.h <= l.body.y + l.body.h && r.x >= 0 &&
+                        r.x + r.w <= C);
             bool bottom = p == PANEL_TEXT || p == PANEL_MESSAGES || r.h == l.body.h;
             assert_true(bottom || (r.h >= 7 && r.w >= 35));
             cells += (long)r.h * r.w;
@@ -84,7 +85,8 @@ static void panels_never_overlap_and_fill_the_body(void **state) {
                 assert_int_equal(who[y][l.sep[i].x]++, 0);
         }
         if (cells != (long)l.body.h * C)
-            fail_msg("%dx%d open %x focus %d: %ld cells of %ld", R, C, open, focus, cells, (long)l.body.h * C);
+            fail_msg("%dx%d open %x focus %d: %ld cells of %ld", R, C, open, focus, cells,
+                     (long)l.body.h * C);
     }
 }
 
@@ -135,7 +137,10 @@ static void glyph_sets_keep_blanks_where_they_are(void **state) {
 
 static bool value(void *ctx, const char *name, double *out) {
     (void)ctx;
-    *out = strcmp(name, "erank") == 0 ? 30.5 : strcmp(name, "layer") == 0 ? 9 : strcmp(name, "t1/2") == 0 ? NAN : 0;
+    *out = strcmp(name, "erank") == 0   ? 30.5
+           : strcmp(name, "layer") == 0 ? 9
+           : strcmp(name, "t1/2") == 0  ? NAN
+                                        : 0;
     return strcmp(name, "nonsense") != 0;
 }
 
@@ -232,7 +237,8 @@ static void head_lists_are_read_and_named(void **state) {
     assert_true(head_list_read("L9.H2,l1.h0,3.4", v, &n, &e));
     assert_int_equal(n, 3);
     assert_string_equal(head_list_name(v, n, name, sizeof name), "L9.H2+L1.H0+L3.H4");
-    static const char *const bad[] = {"", "L9", "L9.H", "9.2,", ",9.2", "9.2 ", "L9.H2,L9.H2", "Lx.H1", "9999999.1"};
+    static const char *const bad[] = {"",     "L9",          "L9.H",  "9.2,",     ",9.2",
+                                      "9.2 ", "L9.H2,L9.H2", "Lx.H1", "9999999.1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         err_clear(&e);
         assert_false(head_list_read(bad[i], v, &n, &e));
@@ -316,7 +322,8 @@ typedef struct seen {
     double *state[4];
 } seen;
 
-static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best, err *e) {
+static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
+                    err *e) {
     (void)best, (void)e;
     memcpy(((seen *)ctx)->loss + t0, loss, (size_t)n * sizeof *loss);
     return true;
@@ -342,9 +349,10 @@ static void some_ids(int32_t *ids, int n_vocab) {
 // it ran there: with attention over everything, over a window, and with states emptied inside.
 static void going_back_changes_nothing(void **state) {
     (void)state;
-    const tiny_spec specs[] = {{.family = "gated_deltaproduct", .n_h = 2, .conv = 4, .neg = true},
-                               {.family = "gated_deltanet", .conv = 4, .heads = 2, .kv = 2},
-                               {.family = "gated_deltanet", .conv = 4, .heads = 2, .kv = 1, .window = 8}};
+    const tiny_spec specs[] = {
+        {.family = "gated_deltaproduct", .n_h = 2, .conv = 4, .neg = true},
+        {.family = "gated_deltanet", .conv = 4, .heads = 2, .kv = 2},
+        {.family = "gated_deltanet", .conv = 4, .heads = 2, .kv = 1, .window = 8}};
     double worst = 0;
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
         for (int resets = 0; resets < 2; resets++) {
@@ -357,7 +365,8 @@ static void going_back_changes_nothing(void **state) {
             row_options how = {.reset_id = -1, .starts = starts, .n_starts = resets ? 2 : 0};
             some_ids(ids, t->s.n_vocab);
             seen plain = {0}, back = {0};
-            probe p = {.ctx = &plain, .on_loss = on_loss}, q = {.ctx = &back, .on_loss = on_loss}, none = {0};
+            probe p = {.ctx = &plain, .on_loss = on_loss}, q = {.ctx = &back, .on_loss = on_loss},
+                  none = {0};
             const probe *a[] = {&p}, *b[] = {&q}, *c[] = {&none};
             fwd *f = fwd_new(m, 16, T, &e);
             assert_true(fwd_row(f, ids, T, &how, a, 1, NULL, NULL, &e));
@@ -371,7 +380,8 @@ static void going_back_changes_nothing(void **state) {
                 assert_true(fwd_return(f, at > 60 && later ? later : first, &e));
                 while (fwd_tokens(f) < at) {
                     int64_t left = at - fwd_tokens(f);
-                    assert_true(fwd_block(f, left < 7 ? left : 7, at % 3 ? m->info.n_layers : 1, c, 1, &e));
+                    assert_true(
+                        fwd_block(f, left < 7 ? left : 7, at % 3 ? m->info.n_layers : 1, c, 1, &e));
                 }
                 assert_true(fwd_return(f, here, &e));
                 if (at >= 48 && !later)
@@ -389,7 +399,8 @@ static void going_back_changes_nothing(void **state) {
             tiny_free(t);
         }
     printf("    measured: largest difference %.1e\n", worst);
-    assert_true(worst < 1e-12); // attention keeps rows from blocks of another length: sums of float64
+    assert_true(worst <
+                1e-12); // attention keeps rows from blocks of another length: sums of float64
 }
 
 // A head's read-out of zero is what zeros in its columns of the output projection make of it, in
@@ -399,7 +410,8 @@ static void a_head_that_is_off_is_one_whose_output_weights_are_zero(void **state
     backend *be;
     tiny_model *t;
     err e = {0};
-    model *m = tiny((tiny_spec){.family = "delta_net", .conv = 4, .H = 3, .K = 8, .V = 8, .D = 24}, &be, &t);
+    model *m = tiny((tiny_spec){.family = "delta_net", .conv = 4, .H = 3, .K = 8, .V = 8, .D = 24},
+                    &be, &t);
     int32_t ids[T];
     some_ids(ids, t->s.n_vocab);
     seen off = {0}, on = {0};
@@ -429,7 +441,8 @@ static void a_head_that_is_off_is_one_whose_output_weights_are_zero(void **state
         change = fmax(change, fabs(off.loss[i] - on.loss[i]));
     }
     naive_free(&cut);
-    printf("    measured: %.1e from the zeroed weights, %.1e from plain loops; largest change %.2f nats\n",
+    printf("    measured: %.1e from the zeroed weights, %.1e from plain loops; largest change %.2f "
+           "nats\n",
            away, same, change);
     assert_true(away < 1e-9 && same < 1e-9); // float64 sums in another order
     assert_true(change > 1e-3);
@@ -467,7 +480,8 @@ static void intervals_hold_the_truth(void **state) {
         held_single += single.lo <= 0.3 && 0.3 <= single.hi;
         assert_int_equal(c.block, 128);
     }
-    printf("    measured: %d of %d intervals hold the mean; %d with single tokens\n", held, RUNS, held_single);
+    printf("    measured: %d of %d intervals hold the mean; %d with single tokens\n", held, RUNS,
+           held_single);
     assert_true(held >= RUNS * 88 / 100); // 95% less what 32 blocks and 200 resamples cost
     assert_true(held_single < RUNS * 60 / 100);
 }

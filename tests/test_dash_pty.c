@@ -184,8 +184,12 @@ static void terminals_that_cannot_get_text(void **state) {
 
 static void terminals_that_can_start_and_leave(void **state) {
     (void)state;
-    static const char *const good[] = {"TERM=xterm", "TERM=screen-256color", "TERM=vt100",
-                                       "TERM=linux", "TERM=xterm-mono",      "TERM=ansi"};
+    static const char *const good[] = {
+        "TERM=xterm", "TERM=screen-256color", "TERM=vt100", "TERM=xterm-mono", "TERM=ansi",
+#ifndef __SANITIZE_ADDRESS__
+        "TERM=linux", // ncurses asks libgpm there, which leaks ten bytes
+#endif
+    };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         const char *env[] = {good[i], NULL};
         pty p = pty_start(brief, env, 24, 80);
@@ -297,16 +301,18 @@ static void the_screen_of_a_terminal_is_the_snapshot(void **state) {
     }
     static const char words[] = MODEL " " TEXT " --length 4k --at 2000 --panels 1,2,3,4,5";
     static const char *const tmux = "tmux -L deltop-test -f /dev/null";
-    snprintf(command, sizeof command,
-             "%s -u new-session -d -x 150 -y 45 'LC_ALL=C.UTF-8 TERM=screen-256color XDG_STATE_HOME=%s "
-             "DELTOP_CONFIG=/dev/null %s %s' 2>/dev/null",
-             tmux, files_folder(), run_program_path(), words);
+    snprintf(
+        command, sizeof command,
+        "%s -u new-session -d -x 150 -y 45 'LC_ALL=C.UTF-8 TERM=screen-256color XDG_STATE_HOME=%s "
+        "DELTOP_CONFIG=/dev/null %s %s' 2>/dev/null",
+        tmux, files_folder(), run_program_path(), words);
     if (system(command) != 0) {
         printf("    SKIP: tmux does not start\n");
         skip();
     }
     for (int i = 0; i < 30; i++) {
-        snprintf(command, sizeof command, "%s resize-window -x %d -y %d", tmux, 30 + 7 * i, 5 + 2 * i);
+        snprintf(command, sizeof command, "%s resize-window -x %d -y %d", tmux, 30 + 7 * i,
+                 5 + 2 * i);
         assert_int_equal(system(command), 0);
     }
     snprintf(command, sizeof command, "%s resize-window -x 80 -y 24", tmux);
@@ -326,7 +332,8 @@ static void the_screen_of_a_terminal_is_the_snapshot(void **state) {
     snprintf(command, sizeof command, "%s kill-server", tmux);
     assert_int_equal(system(command), 0);
     snprintf(command, sizeof command,
-             "LC_ALL=C.UTF-8 DELTOP_CONFIG=/dev/null %s %s --snapshot 24x80", run_program_path(), words);
+             "LC_ALL=C.UTF-8 DELTOP_CONFIG=/dev/null %s %s --snapshot 24x80", run_program_path(),
+             words);
     char *frame = output_of(command);
     assert_true(done && screen && frame);
     int row = 0, same = 0;

@@ -34,9 +34,10 @@ static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
     head_ref list[HEAD_LIST_MOST];
     int n = 1;
     char name[512];
-    (void)x;
     if (!c || c->n_heads == 0)
         return err_set(e, ERR_USAGE, "ablate: this model has no heads with matrix states");
+    if (x->T == 1)
+        return err_set(e, ERR_USAGE, "ablate: one token has no loss to compare");
     if (strcmp(rest, "all") == 0) {
         d->sweep = true;
         d->metric = METRIC_ABL;
@@ -125,6 +126,7 @@ static bool open_file(dash *d, const scene *x, const char *rest, err *e) {
     d->document = path;
     d->T = 0;
     d->t = d->t0 = d->t1 = 0;
+    d->follow = true;
     d->find[0] = 0;
     d->hits_of = NULL;
     d->cancelled = false;

@@ -167,8 +167,10 @@ static void document_row(surface *s, const scene *x, int y) {
         paint_left(x, b, sizeof b);
         field(&l, 0, b);
     }
-    snprintf(a, sizeof a, "loss %.3f", run_loss_so_far(pass));
-    field(&l, 0, a);
+    if (!isnan(run_loss_so_far(pass))) {
+        snprintf(a, sizeof a, "loss %.3f", run_loss_so_far(pass));
+        field(&l, 0, a);
+    }
 }
 
 void paint_header(surface *s, const scene *x) {

@@ -146,6 +146,10 @@ static void draw(surface *s, rect r, const scene *x) {
     title(s, r, x, diff, model, n);
     if (panel_waits(s, r, x))
         return;
+    if (x->T < 2) {
+        panel_why(s, r, "one token has no loss");
+        return;
+    }
     if (losses_window(x) > x->T - 1) {
         panel_why(s, r,
                   "the mean of %lld is longer than the %lld losses there are; s makes it narrower",

@@ -65,7 +65,8 @@ bool script_wait(app *a, const char *what, double limit, err *e) {
         bool yes = false;
         app_pump(a);
         app_ask(a);
-        if (app_fatal(a)->code != ERR_NONE)
+        // A message may be what is waited for when something failed; results cannot come any more.
+        if (app_fatal(a)->code != ERR_NONE && strncmp(what, "msg ", 4) != 0)
             return err_set(e, app_fatal(a)->code, "%s", app_fatal(a)->text);
         if (!came(a, what, &yes, e))
             return false;

@@ -102,6 +102,15 @@ void worker_snap(worker *w, snap *out) {
     snap_drop(out);
     pthread_mutex_lock(&w->lock);
     *out = w->out;
+    // Runs of a document that is not wanted any more are nobody's business.
+    if (w->out.document != w->newest.document || w->out.reload != w->newest.reload) {
+        for (int i = 0; i < MODELS_MOST; i++)
+            out->shown[i] = out->base[i] = NULL;
+        out->spot = NULL;
+        out->modes = NULL;
+        out->to_refine = 0;
+        out->fatal.code = ERR_NONE;
+    }
     for (int i = 0; i < MODELS_MOST; i++) {
         shared_take(out->shown[i]);
         shared_take(out->base[i]);
@@ -194,18 +203,20 @@ static void *run_worker(void *ctx) {
                 pthread_cond_wait(&w->asked, &w->lock);
         }
         if (w->newest.reload != w->now.reload || w->newest.document != w->now.document ||
-            w->newest.n_models != w->now.n_models)
+            w->newest.n_models != w->now.n_models) {
             w->broken = false;
+            w->out.fatal.code = ERR_NONE;
+        }
         w->now = w->newest;
         pthread_mutex_unlock(&w->lock);
         err e = {0};
         job_result did = slice(w, &e);
         idle = did == JOB_NONE;
         if (did == JOB_FAILED && e.code != ERR_CANCELLED) {
-            work_say(w, 'E', "%s", e.text);
             pthread_mutex_lock(&w->lock);
             w->out.fatal = e;
             pthread_mutex_unlock(&w->lock);
+            work_say(w, 'E', "%s", e.text);
             w->broken = true;
         }
     }

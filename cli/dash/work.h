@@ -54,6 +54,8 @@ typedef struct stats {
 typedef struct snap {
     uint64_t served; // seq of the newest request whose work is done
     work_stage stage;
+    const char *document;    // of the request that the runs below belong to
+    int reload;              // likewise
     run *shown[MODELS_MOST]; // NULL: nothing yet
     run *base[MODELS_MOST];  // the same without switched-off heads
     spot *spot;

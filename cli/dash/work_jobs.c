@@ -240,6 +240,19 @@ static bool tried(worker *w, const run_head *h) {
     return yes;
 }
 
+static void tell_sweep(worker *w, int n) {
+    effect most = {.mean = {NAN, -INFINITY}};
+    char name[512];
+    pthread_mutex_lock(&w->lock);
+    for (int i = 0; i < w->out.n_effects; i++)
+        if (w->out.effects[i].n_off == 1 && w->out.effects[i].mean[1] > most.mean[1])
+            most = w->out.effects[i];
+    pthread_mutex_unlock(&w->lock);
+    work_say(w, ' ', "%d heads tried; the loss rises most without %s: %+.3f, 95%% %+.3f..%+.3f", n,
+             head_list_name(most.off, most.n_off, name, sizeof name), most.mean[1], most.lo[1],
+             most.hi[1]);
+}
+
 job_result work_sweep(worker *w, err *e) {
     slot *s = &w->slot[w->now.slot];
     if (!w->now.sweep || !s->base || !lane_over(s->base) ||
@@ -257,9 +270,12 @@ job_result work_sweep(worker *w, err *e) {
                 left++;
             }
         pthread_mutex_lock(&w->lock);
+        bool last = left == 0 && w->out.sweeping > 0;
         w->out.sweeping = left;
         pthread_mutex_unlock(&w->lock);
         work_wake(w);
+        if (last)
+            tell_sweep(w, base->n_heads);
         if (next < 0)
             return JOB_NONE;
         head_ref off = {base->head[next].layer, base->head[next].head};

@@ -28,14 +28,21 @@ static bool open_device(worker *w, err *e) {
     return true;
 }
 
-void work_close_slot(worker *w, int i) {
+// What belongs to one document.
+static void close_reading(worker *w, int i) {
     slot *s = &w->slot[i];
     lane_free(s->base);
     lane_free(s->cut);
     shared_drop(s->text);
-    model_free(s->m);
-    *s = (slot){0};
-    w->told_over[i] = false;
+    s->base = s->cut = NULL;
+    s->text = NULL;
+    s->cut_generation = 0;
+}
+
+void work_close_slot(worker *w, int i) {
+    close_reading(w, i);
+    model_free(w->slot[i].m);
+    w->slot[i] = (slot){0};
 }
 
 static bool open_model(worker *w, int i, err *e) {
@@ -102,14 +109,18 @@ static bool start_pass(worker *w, int i, const head_ref *off, int n_off, lane **
     return true;
 }
 
-// Everything is let go when another document or a fresh reading is wanted.
-static void forget(worker *w) {
+// Everything that was read is let go when another document is wanted; the models too when all is to be
+// fresh from disk.
+static void forget(worker *w, bool models) {
     lane_free(w->try);
     w->try = NULL;
     for (int i = 0; i < MODELS_MOST; i++) {
         work_publish(w, &w->out.base[i], NULL);
         work_publish(w, &w->out.shown[i], NULL);
-        work_close_slot(w, i);
+        if (models)
+            work_close_slot(w, i);
+        else
+            close_reading(w, i);
     }
     work_publish(w, &w->out.spot, NULL);
     work_publish(w, &w->out.modes, NULL);
@@ -118,7 +129,6 @@ static void forget(worker *w) {
     pthread_mutex_lock(&w->lock);
     w->out.n_effects = 0;
     pthread_mutex_unlock(&w->lock);
-    w->n_slots = 0;
 }
 
 job_result work_open(worker *w, err *e) {
@@ -126,9 +136,13 @@ job_result work_open(worker *w, err *e) {
     if (!r->document)
         return JOB_NONE;
     if (w->reload != r->reload || w->document != r->document) {
-        forget(w);
+        forget(w, w->reload != r->reload);
         w->reload = r->reload;
         w->document = r->document;
+        pthread_mutex_lock(&w->lock);
+        w->out.document = r->document;
+        w->out.reload = r->reload;
+        pthread_mutex_unlock(&w->lock);
     }
     if (!w->be)
         return open_device(w, e) ? JOB_DONE : JOB_FAILED;

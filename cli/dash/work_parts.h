@@ -31,7 +31,7 @@ struct worker {
     request now; // what is being worked for
     backend *be;
     slot slot[MODELS_MOST];
-    int n_slots, reload;
+    int reload;
     const char *document;
     ckpt *c;   // for weight statistics
     lane *try; // of :ablate all
@@ -41,7 +41,6 @@ struct worker {
     stats *stats;      // held
     int after_spot;    // blocks of the pass since the last place was looked at
     bool broken;       // opening failed: wait for another request
-    bool told_over[MODELS_MOST];
     // Shared, under the lock
     pthread_mutex_t lock;
     pthread_cond_t asked;
