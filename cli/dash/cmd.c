@@ -1,7 +1,7 @@
 #include "cli/dash/cmd.h"
 
 #include "cli/dash/keys.h"
-#include "cli/dash/panel.h"
+#include "cli/dash/paint.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -16,9 +16,9 @@ const cmd *cmd_table(size_t *n) {
     static cmd all[COMMANDS_MOST];
     static size_t count;
     if (count == 0) {
-        const cmd *part[] = {cmd_moves, cmd_views, cmd_sciences, cmd_outs};
-        const size_t size[] = {n_cmd_moves, n_cmd_views, n_cmd_sciences, n_cmd_outs};
-        for (int i = 0; i < 4; i++)
+        const cmd *part[] = {cmd_moves, cmd_views, cmd_grids, cmd_sciences, cmd_outs};
+        const size_t size[] = {n_cmd_moves, n_cmd_views, n_cmd_grids, n_cmd_sciences, n_cmd_outs};
+        for (int i = 0; i < 5; i++)
             for (size_t k = 0; k < size[i] && count < COMMANDS_MOST; k++)
                 all[count++] = part[i][k];
     }
@@ -154,8 +154,7 @@ static int panel_at(const scene *x, int y, int col) {
 
 void cmd_mouse(dash *d, const scene *x, int y, int col, int wheel, bool twice) {
     if (d->overlay != OVERLAY_NONE || !d->document) {
-        d->scroll += 3 * wheel;
-        d->scroll = d->scroll < 0 ? 0 : d->scroll;
+        d->scroll = page_scroll(x, d->scroll + 3 * wheel);
         return;
     }
     int p = panel_at(x, y, col);

@@ -39,8 +39,8 @@ const cmd *cmd_table(size_t *n);
 const cmd *cmd_find(const char *name);
 
 // Rows of cmd_table by file.
-extern const cmd cmd_moves[], cmd_views[], cmd_sciences[], cmd_outs[];
-extern const size_t n_cmd_moves, n_cmd_views, n_cmd_sciences, n_cmd_outs;
+extern const cmd cmd_moves[], cmd_views[], cmd_grids[], cmd_sciences[], cmd_outs[];
+extern const size_t n_cmd_moves, n_cmd_views, n_cmd_grids, n_cmd_sciences, n_cmd_outs;
 
 // "4k", "12182". ERR_USAGE names WHAT.
 bool cmd_tokens(const char *text, int64_t *out, const char *what, err *e);

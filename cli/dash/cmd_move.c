@@ -1,5 +1,6 @@
 // Commands that move: tokens, heads, hits.
 #include "cli/dash/cmd.h"
+#include "cli/dash/paint.h"
 #include "cli/dash/reading.h"
 #include "cli/head_list.h"
 #include "core/text.h"
@@ -14,17 +15,21 @@ static bool page_open(const dash *d) {
     return d->overlay != OVERLAY_NONE || !d->document;
 }
 
-static void scroll(dash *d, int by) {
-    d->scroll = d->scroll + by < 0 ? 0 : d->scroll + by;
+static void scroll(dash *d, const scene *x, int by) {
+    int to = d->scroll + by, most = d->n_messages > 0 ? d->n_messages - 1 : 0;
+    if (page_open(d))
+        to = page_scroll(x, to);
+    else
+        to = to > most ? most : to;
+    d->scroll = to < 0 ? 0 : to;
 }
 
 // One step of an arrow in the focused panel.
 static bool arrow(dash *d, const scene *x, int down, int right) {
-    (void)x;
     if (page_open(d))
-        scroll(d, down);
+        scroll(d, x, down);
     else if (d->focus == PANEL_MESSAGES)
-        scroll(d, -down);
+        scroll(d, x, -down);
     else if (d->focus == 1 && d->table && x->r)
         dash_next_head(d, down + right);
     else if (d->focus == 1)
@@ -68,7 +73,7 @@ static bool page(dash *d, const scene *x, const char *rest, err *e) {
     (void)e;
     if (page_open(d) || d->focus == PANEL_MESSAGES) {
         int rows = x->l.body.h > 2 ? x->l.body.h - 2 : 1;
-        scroll(d, d->focus == PANEL_MESSAGES && !page_open(d) ? -by * rows : by * rows);
+        scroll(d, x, d->focus == PANEL_MESSAGES && !page_open(d) ? -by * rows : by * rows);
     } else if (d->focus == 1) {
         dash_step_head(d, 0, 0);
         for (int i = 0; i < 8; i++)
@@ -92,7 +97,7 @@ static bool first(dash *d, const scene *x, const char *rest, err *e) {
 static bool last(dash *d, const scene *x, const char *rest, err *e) {
     (void)rest, (void)e;
     if (page_open(d))
-        d->scroll = 1 << 20;
+        scroll(d, x, 1 << 20);
     else
         dash_move_to(d, x->read > 0 ? x->read - 1 : d->T - 1);
     return true;

@@ -27,7 +27,7 @@ typedef enum { COMPARE_BOTH, COMPARE_A, COMPARE_B, COMPARE_DIFFERENCE, COMPARES 
 typedef enum { OVERLAY_NONE, OVERLAY_HELP, OVERLAY_INFO, OVERLAY_OPTIONS } overlay;
 typedef enum { SCALE_AXIS_LINEAR, SCALE_AXIS_LOG, SCALE_AXIS_SIGNED, SCALE_AXES } value_scale;
 
-enum { PROMPT_MOST = 400, HISTORY_MOST = 50, MESSAGES_MOST = 500, KEYLOG_MOST = 20000 };
+enum { PROMPT_MOST = 400, HISTORY_MOST = 50, MESSAGES_MOST = 500 };
 
 typedef struct prompt {
     char kind; // 0: closed; ':' '/' '\\'
@@ -84,16 +84,14 @@ typedef struct dash {
     double surprise;
     char export_dir[256];
     overlay overlay;
-    int scroll, scroll_most; // of the overlay or the messages
-    int grid_scroll;
+    int scroll; // of the overlay or the messages
     prompt prompt;
     char filter[PROMPT_MOST];
     char find[PROMPT_MOST];
     found hits;
     int64_t hit;         // -1: none
     const void *hits_of; // reading they were looked for in
-    int64_t hits_read;
-    message *messages; // ring [MESSAGES_MOST]
+    message *messages;   // ring [MESSAGES_MOST]
     int first_message, n_messages;
     double shown_at; // seconds when the newest message came
     // Interventions
@@ -112,10 +110,9 @@ typedef struct dash {
     char yank[2048];  // to hand to the terminal, "" = nothing
     // Settings that the screen looks at
     glyph_set glyphs;
-    bool mouse, live;
+    bool mouse;
     char *keylog; // "key j k\n" ...; owned
     size_t keylog_n, keylog_cap;
-    char save_name[256]; // session file asked for by :session, "" = none
 } dash;
 
 void dash_init(dash *d, const options *o);

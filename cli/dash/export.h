@@ -2,6 +2,7 @@
 #ifndef DELTOP_DASH_EXPORT_H
 #define DELTOP_DASH_EXPORT_H
 
+#include "analyses/figure.h"
 #include "cli/dash/scene.h"
 
 // The command line that makes the same files of a panel again (OUT as its --out; NULL: without):
@@ -14,6 +15,8 @@ char *export_command(const scene *x, int panel, const char *out, err *e);
 // of several have one.
 bool export_files(const scene *x, unsigned which, const char *png, const char *csv,
                   const char *command, err *e);
+// The figures of those panels, for export_files and export_data; the caller frees them.
+bool export_figures(const scene *x, unsigned which, figures *out, err *e);
 // The numbers of a panel alone: .csv, .npy or .jsonl by the path's ending.
 bool export_data(const scene *x, int panel, const char *path, err *e);
 

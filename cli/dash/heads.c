@@ -10,18 +10,22 @@ typedef struct one_head {
     int head;
 } one_head;
 
-static bool is_off(const scene *x, const run_head *h) {
-    for (int i = 0; i < x->d->n_off; i++)
-        if (x->d->off[i].layer == h->layer && x->d->off[i].head == h->head)
+static bool is_off(const dash *d, int layer, int head) {
+    for (int i = 0; i < d->n_off; i++)
+        if (d->off[i].layer == layer && d->off[i].head == head)
             return true;
     return false;
 }
 
-static bool is_marked(const scene *x, const run_head *h) {
-    for (int i = 0; i < x->d->n_marks; i++)
-        if (x->d->mark[i].layer == h->layer && x->d->mark[i].head == h->head)
+static bool is_marked(const dash *d, int layer, int head) {
+    for (int i = 0; i < d->n_marks; i++)
+        if (d->mark[i].layer == layer && d->mark[i].head == head)
             return true;
     return false;
+}
+
+char heads_sign(const dash *d, int layer, int head) {
+    return is_off(d, layer, head) ? 'x' : is_marked(d, layer, head) ? '*' : 0;
 }
 
 static bool value_of(void *ctx, const char *name, double *out) {
@@ -46,9 +50,9 @@ static bool value_of(void *ctx, const char *name, double *out) {
     else if (strcmp(name, "dead") == 0) // a state of nothing: it has no rank
         *out = there ? !(scene_rank(x, o->head, Q_NORM, x->t, &at) > 1e-6) : NAN;
     else if (strcmp(name, "marked") == 0)
-        *out = there && is_marked(x, h);
+        *out = there && is_marked(x->d, h->layer, h->head);
     else if (strcmp(name, "off") == 0)
-        *out = there && is_off(x, h);
+        *out = there && is_off(x->d, h->layer, h->head);
     else
         return false;
     return true;

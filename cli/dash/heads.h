@@ -10,6 +10,9 @@ bool heads_pass(const scene *x, int head);
 // An expression on heads, evaluated for one: for the prompt's check.
 bool heads_check(const scene *x, const char *text, int *at, err *e);
 
+// 'x' for a head that is off, '*' for a marked one, else 0.
+char heads_sign(const dash *d, int layer, int head);
+
 // Columns of the table.
 enum { TABLE_COLUMNS = 2 + METRICS + 2 };
 const char *heads_column(int column);

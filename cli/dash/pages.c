@@ -22,7 +22,7 @@ static void line(page *p, int attr, const char *fmt, ...) {
     char text[1024];
     va_list ap;
     int y = p->n++ - p->scroll + 1;
-    if (y < 1 || y >= p->r.h)
+    if (!p->s || y < 1 || y >= p->r.h) // without a surface lines are only counted
         return;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -31,19 +31,20 @@ static void line(page *p, int attr, const char *fmt, ...) {
 }
 
 static page begin(surface *s, rect r, const char *title, int scroll) {
-    for (int x = 0; x < r.w; x++)
+    for (int x = 0; s && x < r.w; x++)
         surface_put(s, r.y, r.x + x, 0x2550, ATTR_BOLD, INK_PLAIN);
-    surface_printf(s, r.y, r.x + 1, r.w - 2, ATTR_BOLD, INK_PLAIN, "%s ", title);
+    if (s)
+        surface_printf(s, r.y, r.x + 1, r.w - 2, ATTR_BOLD, INK_PLAIN, "%s ", title);
     return (page){s, r, scroll, 0};
 }
 
 static int finish(page *p) {
-    if (p->n - p->scroll > p->r.h - 1)
+    if (p->s && p->n - p->scroll > p->r.h - 1)
         surface_right(p->s, p->r.y, p->r.x, p->r.w, ATTR_BOLD, INK_PLAIN, " more: Down, PgDn ");
     return p->n;
 }
 
-int page_help(surface *s, rect r, const scene *x, int scroll) {
+static int page_help(surface *s, rect r, const scene *x, int scroll) {
     page p = begin(s, r, "help", scroll);
     const panel *f = panel_find(x->d->focus);
     if (f)
@@ -168,7 +169,7 @@ static void tensor_lines(page *p, const scene *x, const card *c) {
     }
 }
 
-int page_info(surface *s, rect r, const scene *x, int scroll) {
+static int page_info(surface *s, rect r, const scene *x, int scroll) {
     page p = begin(s, r, "info", scroll);
     if (x->text) {
         char a[32];
@@ -191,7 +192,7 @@ int page_info(surface *s, rect r, const scene *x, int scroll) {
     return finish(&p);
 }
 
-int page_options(surface *s, rect r, const scene *x, int scroll) {
+static int page_options(surface *s, rect r, const scene *x, int scroll) {
     page p = begin(s, r, "options: :set NAME VALUE, F12 keeps them", scroll);
     for (int i = 0; i < settings_count(); i++) {
         char v[300];
@@ -199,4 +200,28 @@ int page_options(surface *s, rect r, const scene *x, int scroll) {
         line(&p, 0, "  %-12s %-24s %s", settings_name(i), v, settings_help(i));
     }
     return finish(&p);
+}
+
+int page_draw(surface *s, const scene *x, int scroll) {
+    rect r = x->l.body;
+    overlay o = x->d->overlay;
+    if (o == OVERLAY_NONE && !x->d->document)
+        o = OVERLAY_INFO;
+    switch (o) {
+    case OVERLAY_NONE:
+        return 0;
+    case OVERLAY_HELP:
+        return page_help(s, r, x, scroll);
+    case OVERLAY_INFO:
+        return page_info(s, r, x, scroll);
+    case OVERLAY_OPTIONS:
+        return page_options(s, r, x, scroll);
+    }
+    return 0;
+}
+
+int page_scroll(const scene *x, int scroll) {
+    int most = page_draw(NULL, x, 0) - (x->l.body.h - 1);
+    scroll = scroll > most ? most : scroll;
+    return scroll < 0 ? 0 : scroll;
 }

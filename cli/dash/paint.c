@@ -43,22 +43,9 @@ void paint_frame(surface *s, const scene *x) {
     }
     paint_header(s, x);
     paint_strip(s, x);
-    overlay o = x->d->overlay;
-    if (!x->d->document && o == OVERLAY_NONE)
-        o = OVERLAY_INFO;
-    switch (o) {
-    case OVERLAY_NONE:
+    if (page_draw(NULL, x, 0) > 0)
+        page_draw(s, x, page_scroll(x, x->d->scroll));
+    else
         draw_panels(s, x);
-        break;
-    case OVERLAY_HELP:
-        page_help(s, x->l.body, x, x->d->scroll);
-        break;
-    case OVERLAY_INFO:
-        page_info(s, x->l.body, x, x->d->scroll);
-        break;
-    case OVERLAY_OPTIONS:
-        page_options(s, x->l.body, x, x->d->scroll);
-        break;
-    }
     paint_bottom(s, x);
 }

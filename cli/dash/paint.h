@@ -13,10 +13,10 @@ void paint_strip(surface *s, const scene *x);
 void paint_bottom(surface *s, const scene *x); // message row, key bar, prompt
 void paint_lines(surface *s, const scene *x);  // below 8 rows or 36 columns
 
-// Pages that cover the body. They return the number of lines they have in all.
-int page_help(surface *s, rect r, const scene *x, int scroll);
-int page_info(surface *s, rect r, const scene *x, int scroll);
-int page_options(surface *s, rect r, const scene *x, int scroll);
+// The page that covers the body: help, info, options; 0 when there is none. s NULL: only counts. Both
+// return the lines of the whole page, or the first line that may stand at the top.
+int page_draw(surface *s, const scene *x, int scroll);
+int page_scroll(const scene *x, int scroll);
 
 // Where the caret of an open prompt stands; false: there is none.
 bool paint_caret(const scene *x, int *y, int *col);

@@ -1,12 +1,13 @@
 // Panel 1: one number for every head, as a grid of layers x heads or as a table.
 #include "cli/dash/heads.h"
+#include "cli/dash/heads_table.h"
 #include "cli/dash/panel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEFT = 4, TABLE_MOST = 4096 };
+enum { LEFT = 4 };
 
 // What a metric's number means, for the title.
 static void metric_title(const scene *x, char *buf, size_t size) {
@@ -120,22 +121,6 @@ static range range_of(const scene *x) {
     return g;
 }
 
-static bool is_off(const dash *d, int layer, int head) {
-    for (int i = 0; i < d->n_off; i++)
-        if (d->off[i].layer == layer && d->off[i].head == head)
-            return true;
-    return false;
-}
-
-static char sign_of(const dash *d, int layer, int head) {
-    if (is_off(d, layer, head))
-        return 'x';
-    for (int i = 0; i < d->n_marks; i++)
-        if (d->mark[i].layer == layer && d->mark[i].head == head)
-            return '*';
-    return 0;
-}
-
 static void draw_cell(surface *s, int y, int at, int wide, const scene *x, const range *g,
                       int layer, int head) {
     const dash *d = x->d;
@@ -146,7 +131,7 @@ static void draw_cell(surface *s, int y, int at, int wide, const scene *x, const
     int level = state ? -1 : panel_ramp(v, g->lo, g->hi);
     int attr = (cursor ? ATTR_BOLD : 0) | (x->stale || !heads_pass(x, index) ? ATTR_DIM : 0);
     int ink = level < 0 ? INK_PLAIN : INK_RAMP + level;
-    char sign = sign_of(d, layer, head);
+    char sign = heads_sign(d, layer, head);
     if (state)
         snprintf(text, sizeof text, "%c", state);
     else
@@ -249,47 +234,6 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
                        round4(n->hi));
 }
 
-static void draw_table(surface *s, rect r, const scene *x) {
-    int order[TABLE_MOST], n = heads_sorted(x, order, TABLE_MOST), rows = r.h - 2, at = 0,
-                           name_w = 8;
-    for (int i = 0; i < n; i++)
-        if (order[i] == x->head)
-            at = i;
-    int first = at - rows / 2;
-    first = first > n - rows ? n - rows : first;
-    first = first < 0 ? 0 : first;
-    int wide = 7, shown = (r.w - name_w) / wide, col0 = x->d->sort - shown + 1;
-    col0 = col0 < 2 ? 2 : col0;
-    surface_text(s, r.y + 1, r.x + 1, name_w, x->d->sort < 2 ? ATTR_REVERSE : ATTR_BOLD, INK_PLAIN,
-                 x->d->sort == 1 ? "head" : "layer");
-    for (int c = col0; c < TABLE_COLUMNS && c < col0 + shown; c++) {
-        char text[32];
-        snprintf(text, sizeof text, "%s%s", heads_column(c),
-                 c == x->d->sort ? (x->d->invert ? "v" : "^") : "");
-        surface_right(s, r.y + 1, r.x + name_w + (c - col0) * wide, wide - 1,
-                      c == x->d->sort ? ATTR_REVERSE : ATTR_BOLD, INK_PLAIN, text);
-    }
-    for (int i = 0; i < rows && first + i < n; i++) {
-        int h = order[first + i], y = r.y + 2 + i;
-        const run_head *p = &x->r->head[h];
-        char name[32];
-        scene_head_name(x, h, name, sizeof name);
-        int attr = (h == x->head ? ATTR_REVERSE : 0) | (x->stale ? ATTR_DIM : 0);
-        char sign = sign_of(x->d, p->layer, p->head);
-        surface_text(s, y, r.x, name_w, attr, INK_PLAIN, name);
-        surface_put(s, y, r.x + (int)strlen(name), (uint32_t)sign, attr, INK_PLAIN);
-        for (int c = col0; c < TABLE_COLUMNS && c < col0 + shown; c++) {
-            char text[32], state;
-            double v = heads_value(x, c, h, &state);
-            if (state)
-                snprintf(text, sizeof text, "%c", state);
-            else
-                scene_number(v, 5, text, sizeof text);
-            surface_right(s, y, r.x + name_w + (c - col0) * wide, wide - 1, attr, INK_PLAIN, text);
-        }
-    }
-}
-
 static void draw(surface *s, rect r, const scene *x) {
     char left[128], right[64] = "";
     const card *c = dash_card(x->d);
@@ -315,7 +259,7 @@ static void draw(surface *s, rect r, const scene *x) {
     if (panel_waits(s, r, x))
         return;
     if (x->d->table)
-        draw_table(s, r, x);
+        heads_table_draw(s, r, x);
     else
         draw_grid(s, r, x, &g);
 }
@@ -325,16 +269,9 @@ static void click(dash *d, const scene *x, rect r, int y, int at) {
     if (!c || c->n_heads == 0 || !x->r)
         return;
     if (d->table) {
-        int order[TABLE_MOST], n = heads_sorted(x, order, TABLE_MOST), rows = r.h - 2, here = 0;
-        for (int i = 0; i < n; i++)
-            if (order[i] == x->head)
-                here = i;
-        int first = here - rows / 2;
-        first = first > n - rows ? n - rows : first;
-        first = first < 0 ? 0 : first;
-        int i = first + y - r.y - 2;
-        if (y >= r.y + 2 && i < n)
-            dash_head(d, x->r->head[order[i]].layer, x->r->head[order[i]].head);
+        int h = heads_table_at(r, x, y);
+        if (h >= 0)
+            dash_head(d, x->r->head[h].layer, x->r->head[h].head);
         return;
     }
     grid g = grid_of(r, x);
