@@ -128,4 +128,3 @@ bool export_data(const scene *x, int panel, const char *path, err *e) {
     figures_free(&f);
     return ok;
 }
-

@@ -131,6 +131,9 @@ static void tensor_lines(page *p, const scene *x, const card *c) {
         line(p, ATTR_BOLD, "tensors; statistics of %" PRId64 " of %" PRId64, st->n, st->total);
     else
         line(p, ATTR_BOLD, "tensors%s", st ? "" : "; statistics when they are asked for");
+    if (st)
+        line(p, ATTR_DIM,
+             "  folded names: least, largest, mean of medians, root mean square of stds");
     line(p, ATTR_DIM, "  %-38s %5s %-16s %-5s %10s %10s %10s %10s %s", "name", "n", "shape", "type",
          "min", "median", "max", "std", "NaN+Inf");
     for (size_t g = 0; g < c->x.groups.n; g++) {
