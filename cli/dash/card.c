@@ -88,7 +88,7 @@ card *card_open(const char *path, int64_t train_length, err *e) {
     if (!c)
         return NULL;
     c->path = mem_strdup(path, e);
-    inspect_options how = {0};
+    inspect_options how = {.no_tokenizer = true}; // the first frame does not wait for it
     if (!c->path || !inspect_open(&c->x, path, &how, e) || !name_card(c, e) || !count_heads(c, e)) {
         card_free(c);
         return NULL;

@@ -110,8 +110,6 @@ static void config_lines(page *p, const card *c, int64_t T) {
     for (int k = 0; k < i->n_dtypes; k++)
         line(p, 0, "  %-16s %s", text_show(i->dtype[k].type),
              scene_count(i->dtype[k].count, a, sizeof a));
-    if (i->tokenizer.path)
-        line(p, 0, "  tokenizer        %s", i->tokenizer.kind);
     for (int k = 0; k < ckpt_files(i->c); k++)
         line(p, 0, "  file             %s", text_show(ckpt_file(i->c, k)));
     for (int k = 0; k < ckpt_metadata_count(i->c); k++)
