@@ -173,13 +173,13 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     }
 }
 
-// FNV-1a over the ids: tells whether two models read the same tokens.
-static void mark_ids(loss_result *r, const int32_t *ids) {
-    if (r->ids_mark == 0)
-        r->ids_mark = 14695981039346656037u;
-    for (int64_t i = 0; i <= r->n; i++)
+uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n) {
+    if (mark == 0)
+        mark = 14695981039346656037u;
+    for (int64_t i = 0; i < n; i++)
         for (int b = 0; b < 32; b += 8)
-            r->ids_mark = (r->ids_mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
+            mark = (mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
+    return mark;
 }
 
 // heads and norms. False: *e is filled.
@@ -211,7 +211,7 @@ bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, cons
     free(w.heads);
     if (!ok)
         return false;
-    mark_ids(r, ids);
+    r->ids_mark = loss_ids_mark(r->ids_mark, ids, r->n + 1);
     flag_jump(r, row, w.loss, jump);
     return true;
 }

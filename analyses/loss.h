@@ -61,6 +61,10 @@ void loss_free(loss_result *r);
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e);
 
+// FNV-1a over ids: tells whether two models read the same tokens. mark 0: from the beginning, else
+// what the rows before gave.
+uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n);
+
 // Means, perplexities, index and intervals (resamples over rows, seeded).
 bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 

@@ -28,16 +28,9 @@ static plane plane_of(rect in, bool whole, double reach) {
 }
 
 static void dot(surface *s, const plane *p, double re, double im) {
-    static const unsigned char bit[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
     int x = (int)(p->cx + re * p->scale), y = (int)(p->cy - im * p->scale);
-    if (x < 0 || y < 0 || x >= 2 * p->in.w || y >= 4 * p->in.h)
-        return;
-    cell *c = surface_at(s, p->in.y + y / 4, p->in.x + x / 2);
-    if (!c)
-        return;
-    if (c->cp < 0x2800 || c->cp > 0x28ff)
-        *c = (cell){0x2800, 0, INK_PLAIN};
-    c->cp |= bit[x % 2][y % 4];
+    if (x >= 0 && y >= 0 && x < 2 * p->in.w && y < 4 * p->in.h)
+        surface_dot(s, 4 * p->in.y + y, 2 * p->in.x + x, INK_PLAIN);
 }
 
 static void circle(surface *s, const plane *p) {

@@ -1,6 +1,7 @@
 // Panel 3: loss along the document, of up to four models or of the difference of two.
 #include "cli/dash/losses.h"
 #include "cli/dash/plotarea.h"
+#include "cli/dash/reading.h"
 #include "cli/head_list.h"
 
 #include "analyses/loss.h"
@@ -12,6 +13,15 @@
 
 enum { PER_COLUMN = 4, BAND_OF = 64 };
 
+const char *losses_document(const reading *r) {
+    static _Thread_local char name[512];
+    snprintf(name, sizeof name, "%s", r->d.name);
+    char *dot = strrchr(name, '.');
+    if (dot && dot > name)
+        *dot = 0;
+    return name;
+}
+
 int64_t losses_window(const scene *x) {
     if (x->d->smooth > 0)
         return x->d->smooth | 1;
@@ -19,24 +29,10 @@ int64_t losses_window(const scene *x) {
     return w < 501 ? w : 501;
 }
 
-// The token of r that begins at or before a byte; its end for what lies behind.
-static int64_t token_at(const run *r, int64_t byte) {
-    const reading *t = r->of;
-    int64_t lo = 0, hi = t->T;
-    while (lo < hi) {
-        int64_t mid = lo + (hi - lo + 1) / 2;
-        if (t->offset[mid] <= byte)
-            lo = mid;
-        else
-            hi = mid - 1;
-    }
-    return lo;
-}
-
 // Bits per byte of r over the bytes that tokens [from, to) of `on` hold; NaN where r has none.
 static double bits_per_byte(const run *r, const run *on, int64_t from, int64_t to) {
     int64_t b0 = on->of->offset[from], b1 = on->of->offset[to];
-    int64_t t0 = token_at(r, b0), t1 = token_at(r, b1), read = run_read(r);
+    int64_t t0 = reading_token(r->of, b0), t1 = reading_token(r->of, b1), read = run_read(r);
     t0 = t0 < 1 ? 1 : t0;
     if (t1 <= t0 || t1 > read || r->odd[t1] != r->odd[t0])
         return NAN;

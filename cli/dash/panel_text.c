@@ -1,21 +1,8 @@
 // Panel 5: the document around the cursor, token by token.
 #include "cli/dash/panel.h"
 
-#include "core/file.h"
-
 #include <stdio.h>
 #include <string.h>
-
-#include "cli/dash/losses.h"
-
-const char *losses_document(const reading *r) {
-    static _Thread_local char name[512];
-    snprintf(name, sizeof name, "%s", r->d.name);
-    char *dot = strrchr(name, '.');
-    if (dot && dot > name)
-        *dot = 0;
-    return name;
-}
 
 static uint32_t shown(uint32_t cp, const char *at) {
     return *at == '\n' ? 0x21b5 : *at == '\t' ? 0x21e5 : cp;

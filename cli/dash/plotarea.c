@@ -77,18 +77,6 @@ bool plotarea_range(const plotarea *p, const plot_curve *c, int n, double *lo, d
     return true;
 }
 
-static void put_dot(surface *s, int y, int x, int bit, int ink) {
-    cell *c = surface_at(s, y, x);
-    if (!c)
-        return;
-    bool braille = c->cp >= 0x2800 && c->cp <= 0x28ff;
-    if (!braille)
-        *c = (cell){0x2800, c->attr & ATTR_DIM, (uint8_t)ink};
-    c->cp |= (uint32_t)bit;
-}
-
-static const unsigned char dot_bit[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
-
 static int dot_row(const plotarea *p, double y, double lo, double hi) {
     int rows = 4 * p->in.h, at = (int)((hi - y) / (hi - lo) * rows);
     return at < 0 ? 0 : at >= rows ? rows - 1 : at;
@@ -99,7 +87,7 @@ void plotarea_dot(surface *s, const plotarea *p, int column, double y, double lo
     if (!isfinite(y) || p->in.h < 1)
         return;
     int row = dot_row(p, y, lo, hi);
-    put_dot(s, p->in.y + row / 4, p->in.x + column / 2, dot_bit[column % 2][row % 4], ink);
+    surface_dot(s, 4 * p->in.y + row, 2 * p->in.x + column, ink);
 }
 
 // Outside a fixed scale: at the edge, with a sign.
@@ -131,7 +119,7 @@ static void draw_curve(surface *s, const plotarea *p, const plot_curve *c, int w
                 to = before > row ? before - 1 : row;
             }
             for (int k = from; k <= to; k++)
-                put_dot(s, p->in.y + k / 4, p->in.x + i / 2, dot_bit[i % 2][k % 4], c->ink);
+                surface_dot(s, 4 * p->in.y + k, 2 * p->in.x + i, c->ink);
         }
         before = row;
     }

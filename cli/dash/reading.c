@@ -1,5 +1,6 @@
 #include "cli/dash/reading.h"
 
+#include "analyses/loss.h"
 #include "cli/dash/find.h"
 #include "cli/reading.h"
 #include "core/mem.h"
@@ -16,15 +17,6 @@ static void reading_free(void *p) {
     free(r->offset);
     free(r->start);
     free(r);
-}
-
-// FNV-1a over the ids, as analyses/loss.c marks what models read.
-static uint64_t mark_of(const int32_t *ids, int64_t n) {
-    uint64_t h = 14695981039346656037u;
-    for (int64_t i = 0; i < n; i++)
-        for (int b = 0; b < 32; b += 8)
-            h = (h ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
-    return h;
 }
 
 // Pieces of all tokens, one behind the other; each id is decoded once.
@@ -140,7 +132,7 @@ reading *reading_open(const options *o, const char *model, const char *document,
         err_set(e, ERR_INPUT, "%s: holds no token", text_show(document));
         goto done;
     }
-    r->mark = mark_of(r->d.ids, r->T);
+    r->mark = loss_ids_mark(0, r->d.ids, r->T);
     if (r->d.bad_utf8)
         snprintf(remark, remark_size, "%zu parts that are no UTF-8, read as U+FFFD", r->d.bad_utf8);
     else if (o->length > r->d.n)

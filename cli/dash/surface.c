@@ -129,6 +129,16 @@ int surface_right(surface *s, int y, int x, int max, int attr, int ink, const ch
     return x + max - w;
 }
 
+void surface_dot(surface *s, int y, int x, int ink) {
+    static const unsigned char bit[2][4] = {{0x01, 0x02, 0x04, 0x40}, {0x08, 0x10, 0x20, 0x80}};
+    cell *c = y < 0 || x < 0 ? NULL : surface_at(s, y / 4, x / 2);
+    if (!c)
+        return;
+    if (c->cp < 0x2800 || c->cp > 0x28ff)
+        *c = (cell){0x2800, c->attr & ATTR_DIM, (uint8_t)ink};
+    c->cp |= bit[x % 2][y % 4];
+}
+
 void surface_fill(surface *s, rect r, uint32_t cp, int attr, int ink) {
     for (int y = r.y; y < r.y + r.h; y++)
         for (int x = r.x; x < r.x + r.w; x++)

@@ -47,6 +47,9 @@ int surface_printf(surface *s, int y, int x, int max, int attr, int ink, const c
     __attribute__((format(printf, 7, 8)));
 // Right-aligned so that the last cell is x + max - 1. Returns the first column used.
 int surface_right(surface *s, int y, int x, int max, int attr, int ink, const char *text);
+// A braille dot at dot row y (four a cell) and dot column x (two a cell) of the whole surface. Dots of
+// one cell join; another glyph gives way, and the first dot's colour stays.
+void surface_dot(surface *s, int y, int x, int ink);
 void surface_fill(surface *s, rect r, uint32_t cp, int attr, int ink);
 void surface_attr(surface *s, rect r, int attr); // adds attributes
 
