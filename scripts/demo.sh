@@ -26,4 +26,6 @@ What the pictures in $out show
   spectrum.png  A DeltaNet token has real eigenvalues only; DeltaProduct's tokens can have complex
                 pairs, rotations: 2 in 100 with a gate, 2 in 10000 without.
 Beside them: the numbers as CSV, JSON and NPY. Done in $(($(date +%s) - start)) s.
+
+The same live, in a terminal:  ./deltop $models $text
 EOF
