@@ -114,9 +114,9 @@ static int dispatch(int argc, char **argv, err *e) {
             return err_set(e, ERR_USAGE, "--version stands alone"), EXIT_USAGE;
         return print_version();
     }
-    // Sessions and --default-config need no operand.
-    if (at >= 0 ? is_view(argv[at])
-                : strcmp(first, "-r") == 0 || strcmp(first, "--default-config") == 0)
+    // A session and --default-config need no operand.
+    if (strcmp(first, "-r") == 0 || strcmp(first, "--session") == 0 ||
+        strcmp(first, "--default-config") == 0 || (at >= 0 && is_view(argv[at])))
         return run_view(argc, argv, e);
     if (at < 0)
         return err_set(e, ERR_USAGE, "%s: a command is missing; deltop --help lists them",

@@ -672,6 +672,19 @@ static void sessions_come_back(void **state) {
     r = play(0, "wait idle\nexpect has changed since the session\nexpect heads\n", dir,
              LIST("-r", session, "--snapshot", "40x120"));
     run_free(&r);
+    // The last one by its name, without a command.
+    char home[700];
+    snprintf(home, sizeof home, "XDG_STATE_HOME=%s", files_folder());
+    files_mkdir(files_path("deltop"));
+    char *saved = files_read(session, &n);
+    files_text(files_path("deltop/last.json"), saved);
+    free(saved);
+    const char *env[] = {"LC_ALL=C.UTF-8", "DELTOP_CONFIG=/dev/null", home, NULL};
+    r = (run){.argv = LIST("-r", "last", "--snapshot", "24x80"), .env = env, .timeout = 60};
+    assert_true(run_program(&r));
+    assert_int_equal(r.code, 0);
+    holds(r.out, "eigenvalues");
+    run_free(&r);
     // Garbled ones are errors in one sentence.
     files_text(session, "{\"format\": 1, \"models\": 3, \"cursor\": \"x\"}");
     r = view_in(1, utf8, LIST("-r", session, "--snapshot", "10x40"));
