@@ -19,13 +19,13 @@ CXX      ?= c++
 SPM      := $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
 
 VERSION  := 0.1.0
-PKGS     := cairo libpng jansson libpcre2-8 libutf8proc
+PKGS     := cairo libpng jansson libpcre2-8 libutf8proc ncursesw
 PKG_C    := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
             $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
-LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) $(if $(SPM),-lsentencepiece -lstdc++) -llapacke -lopenblas -ldl -fopenmp -lm
+LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) $(if $(SPM),-lsentencepiece -lstdc++) -llapacke -lopenblas -ldl -fopenmp -lpthread -lm
 
 # *.real.c holds code for one floating-point type and is compiled twice, as float and as double.
 ALL_SRC  := $(wildcard core/*.c core/*/*.c analyses/*.c analyses/*/*.c cli/*.c cli/*/*.c bench/*.c)

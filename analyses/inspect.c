@@ -521,7 +521,7 @@ bool inspect_open(inspection *x, const char *path, const inspect_options *o, err
     ok = ok && select_tensors(x, o, e) && take_config(x, path, e) &&
          (!x->cfg || ckpt_count(x->c) == 0 || take_model(x, e)) && file_notes(x, e) &&
          check_sizes(x, e) && check_layers(x, e) &&
-         inspect_tokenizer(x, path, o->tokenizer || o->full, e) &&
+         (o->no_tokenizer || inspect_tokenizer(x, path, o->tokenizer || o->full, e)) &&
          (!o->stats || read_stats(x, o, e));
     if (!ok)
         inspect_close(x);

@@ -96,8 +96,9 @@ typedef struct missing_group {
 typedef struct inspect_options {
     const char *const *include, *const *exclude; // globs; without include: all
     size_t n_include, n_exclude;
-    bool full;      // tensors one by one; the tokenizer is loaded however large
-    bool tokenizer; // load the tokenizer however large
+    bool full;         // tensors one by one; the tokenizer is loaded however large
+    bool tokenizer;    // load the tokenizer however large
+    bool no_tokenizer; // do not look at it at all
     bool stats;
     progress_fn progress; // for stats
     void *progress_ctx;

@@ -1,5 +1,6 @@
 #include "analyses/loss.h"
 
+#include "analyses/resample.h"
 #include "core/mem.h"
 #include "core/random.h"
 
@@ -172,13 +173,13 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     }
 }
 
-// FNV-1a over the ids: tells whether two models read the same tokens.
-static void mark_ids(loss_result *r, const int32_t *ids) {
-    if (r->ids_mark == 0)
-        r->ids_mark = 14695981039346656037u;
-    for (int64_t i = 0; i <= r->n; i++)
+uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n) {
+    if (mark == 0)
+        mark = 14695981039346656037u;
+    for (int64_t i = 0; i < n; i++)
         for (int b = 0; b < 32; b += 8)
-            r->ids_mark = (r->ids_mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
+            mark = (mark ^ ((uint32_t)ids[i] >> b & 0xff)) * 1099511628211u;
+    return mark;
 }
 
 // heads and norms. False: *e is filled.
@@ -210,7 +211,7 @@ bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, cons
     free(w.heads);
     if (!ok)
         return false;
-    mark_ids(r, ids);
+    r->ids_mark = loss_ids_mark(r->ids_mark, ids, r->n + 1);
     flag_jump(r, row, w.loss, jump);
     return true;
 }
@@ -233,11 +234,6 @@ static double mean_over(const loss_result *r, int64_t from, int64_t to) {
     return sum / (double)r->rows;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // 2.5% and 97.5% quantiles of the mean of `rows` values, resampled with replacement.
 static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t seed, double *scratch,
                       double *lo, double *hi) {
@@ -252,9 +248,7 @@ static void bootstrap(const double *x, int64_t rows, int resamples, uint64_t see
         if (!isfinite(scratch[b]))
             return;
     }
-    qsort(scratch, (size_t)resamples, sizeof *scratch, ascending);
-    *lo = scratch[(int)(0.025 * (resamples - 1) + 0.5)];
-    *hi = scratch[(int)(0.975 * (resamples - 1) + 0.5)];
+    resample_interval(scratch, resamples, lo, hi);
 }
 
 static void stretches(loss_result *r) {
@@ -513,7 +507,7 @@ static figure *ppl_panel(const loss_result *const *r, size_t n, const char *id, 
 }
 
 // Wide enough for long rows, narrow enough to leave a short one its shape.
-static int64_t default_smooth(int64_t n) {
+int64_t loss_default_smooth(int64_t n) {
     if (n / 32 > 501)
         return n / 32;
     return n / 8 < 501 ? n / 8 : 501;
@@ -527,7 +521,7 @@ static bool document_figures(const loss_result *const *r, size_t n, size_t which
     for (int i = 0; i < 3; i++)
         snprintf(id[i], sizeof id[i], which ? "%s-%zu" : "%s", stem[i], which + 1);
     if (smooth == 0)
-        smooth = default_smooth(r[0]->n);
+        smooth = loss_default_smooth(r[0]->n);
     smooth |= 1;
     bool pair = false;
     for (size_t i = 1; i < n; i++)

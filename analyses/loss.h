@@ -61,6 +61,10 @@ void loss_free(loss_result *r);
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e);
 
+// FNV-1a over ids: tells whether two models read the same tokens. mark 0: from the beginning, else
+// what the rows before gave.
+uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n);
+
 // Means, perplexities, index and intervals (resamples over rows, seeded).
 bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 
@@ -68,6 +72,10 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 // the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2. NaN where that holds a value that
 // is not finite, and only there.
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
+
+// Window that suits a row of n losses: wide enough for long rows, narrow enough to leave a short one
+// its shape. May be even; users make it odd.
+int64_t loss_default_smooth(int64_t n);
 
 // Per document: loss against position, with several models also the paired difference to the first
 // one (same tokens, so what the text itself adds cancels; models that cut the text into other tokens

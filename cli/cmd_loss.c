@@ -1,7 +1,9 @@
 // deltop loss - per-position loss of models along documents.
 #include "analyses/loss.h"
+#include "analyses/resample.h"
 
 #include "cli/commands.h"
+#include "cli/head_list.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/results.h"
@@ -19,9 +21,10 @@
 typedef struct loss_options {
     int64_t smooth, resamples;
     double jump;
+    text_list ablate;
 } loss_options;
 
-static const loss_options defaults = {0, 200, 3};
+static const loss_options defaults = {.resamples = 200, .jump = 3};
 
 static const option_spec own[] = {
     {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
@@ -31,17 +34,34 @@ static const option_spec own[] = {
      .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
     {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
      .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"},
+    {"ablate", OPT_TEXTS, offsetof(loss_options, ablate), .value = "L9.H2,...",
+     .help =
+         "read again with the read-outs of these heads set to zero, and compare token by token; "
+         "may be repeated"},
 };
+
+// One --ablate: heads that are off together.
+typedef struct ablation {
+    head_ref head[HEAD_LIST_MOST];
+    int n;
+} ablation;
+
+// Loss with heads off less loss without, over one stretch of positions (the last one: all).
+typedef struct change {
+    int64_t from, to;
+    paired_change v;
+} change;
 
 typedef struct job {
     const options *o;
     const loss_options *own;
     session s;
     output *out;
-    loss_result *r; // [models * documents]
+    loss_result *r; // [models * documents * (1 + ablations)]
     size_t n;
     json_t *results;
     char source[1024], how[128];
+    ablation *off; // [own->ablate.n]
 } job;
 
 static json_t *stretches_json(const loss_result *r) {
@@ -81,8 +101,29 @@ static json_t *flags_json(const loss_result *r) {
     return a;
 }
 
+static json_t *changes_json(const change *c, int n) {
+    json_t *a = json_array();
+    int bad = 0;
+    for (int i = 0; i < n; i++) {
+        json_t *j = json_object();
+        bad |= json_object_set_new(j, "from", json_integer(c[i].from));
+        bad |= json_object_set_new(j, "to", json_integer(c[i].to));
+        bad |= json_object_set_new(j, "change", output_json_real(c[i].v.mean));
+        bad |= json_object_set_new(j, "change_lo", output_json_real(c[i].v.lo));
+        bad |= json_object_set_new(j, "change_hi", output_json_real(c[i].v.hi));
+        bad |= json_object_set_new(j, "block", json_integer(c[i].v.block));
+        bad |= json_array_append_new(a, j);
+    }
+    if (bad) {
+        json_decref(a);
+        return NULL;
+    }
+    return a;
+}
+
+// off NULL: all heads are on.
 static bool add_json(job *j, size_t model, size_t document, const loss_result *r, const rows *rows,
-                     err *e) {
+                     const char *off, const change *c, int n_changes, err *e) {
     json_t *v = json_object();
     int bad = json_object_set_new(v, "model", output_json_text(output_model(j->out, model)));
     bad |= json_object_set_new(v, "document", output_json_text(output_document(j->out, document)));
@@ -97,6 +138,10 @@ static bool add_json(job *j, size_t model, size_t document, const loss_result *r
     bad |= json_object_set_new(v, "extrapolation", output_json_real(r->extrapolation));
     bad |= json_object_set_new(v, "stretches", stretches_json(r));
     bad |= json_object_set_new(v, "flags", flags_json(r));
+    if (off) {
+        bad |= json_object_set_new(v, "ablated", json_string(off));
+        bad |= json_object_set_new(v, "changes", changes_json(c, n_changes));
+    }
     bad |= json_array_append_new(j->results, v);
     return bad ? err_set(e, ERR_NOMEM, "out of memory: the JSON result") : true;
 }
@@ -136,7 +181,7 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
                      (long long)r->flag[i].position, r->flag[i].what);
 }
 
-static bool read_rows(job *j, loss_result *r, const rows *rows, err *e) {
+static bool read_rows(job *j, loss_result *r, const rows *rows, const ablation *off, err *e) {
     fwd *f = fwd_new(j->s.m, j->o->block, rows->length, e);
     if (!f)
         return false;
@@ -146,39 +191,117 @@ static bool read_rows(job *j, loss_result *r, const rows *rows, err *e) {
     progress_begin(&bar, title, (int)rows->n, STDERR_FILENO);
     bool ok = true;
     for (int64_t row = 0; ok && row < rows->n; row++) {
+        row_options how = rows->opt[row];
+        how.off = off ? off->head : NULL;
+        how.n_off = off ? off->n : 0;
         progress_phase(&bar, "tokens");
-        ok = loss_read_row(r, row, f, rows_ids(rows, row), &rows->opt[row], j->own->jump,
-                           progress_tick, &bar, e);
+        ok = loss_read_row(r, row, f, rows_ids(rows, row), &how, j->own->jump, progress_tick, &bar,
+                           e);
     }
     progress_end(&bar);
     fwd_free(f);
     return ok;
 }
 
+// Losses of positions [from, to) of all rows, one behind the other.
+static void gather(const loss_result *r, int64_t from, int64_t to, double *out) {
+    for (int64_t row = 0; row < r->rows; row++)
+        memcpy(out + row * (to - from), r->loss + row * r->n + from,
+               (size_t)(to - from) * sizeof *out);
+}
+
+static bool compare(const job *j, const loss_result *base, const loss_result *r, change *c, int *n,
+                    err *e) {
+    size_t all = (size_t)(r->rows * r->n);
+    double *before = mem_alloc(all, sizeof *before, "losses", e);
+    double *after = mem_alloc(all, sizeof *after, "losses", e);
+    bool ok = before && after;
+    *n = (int)r->n_stretches + 1;
+    for (int i = 0; ok && i < *n; i++) {
+        bool whole = i == *n - 1;
+        c[i].from = whole ? 0 : r->stretch[i].from;
+        c[i].to = whole ? r->n : r->stretch[i].to;
+        gather(base, c[i].from, c[i].to, before);
+        gather(r, c[i].from, c[i].to, after);
+        ok = resample_paired(before, after, r->rows * (c[i].to - c[i].from), 0,
+                             (int)j->own->resamples, (uint64_t)j->o->seed, &c[i].v, e);
+    }
+    free(before);
+    free(after);
+    return ok;
+}
+
+static void print_changes(const job *j, const char *off, const change *c, int n) {
+    output_print(j->out, "%s off: change of the loss, paired token by token\n", off);
+    output_print(j->out, "  %-16s %10s   95%% (blocks of neighbours resampled)\n", "positions",
+                 "nats/token");
+    for (int i = 0; i < n; i++) {
+        char range[48];
+        snprintf(range, sizeof range, "%lld-%lld", (long long)c[i].from, (long long)c[i].to);
+        output_print(j->out, "  %-16s %+10.4f", i == n - 1 ? "all" : range, c[i].v.mean);
+        if (isfinite(c[i].v.lo))
+            output_print(j->out, "   %+.4f to %+.4f, blocks of %lld", c[i].v.lo, c[i].v.hi,
+                         (long long)c[i].v.block);
+        output_print(j->out, "\n");
+    }
+}
+
+// Reads the rows once, into the next result; off NULL: all heads are on, else base is what that gave.
+static bool read_one(job *j, size_t model, size_t document, const rows *rows, const ablation *off,
+                     const loss_result *base, err *e) {
+    char heads[512], name[768], file[640];
+    loss_result *r = &j->r[j->n];
+    if (off) {
+        head_list_name(off->head, off->n, heads, sizeof heads);
+        snprintf(name, sizeof name, "%s %s off", output_model(j->out, model), heads);
+        snprintf(file, sizeof file, "loss-%s.npy", heads);
+    }
+    if (!loss_init(r, off ? name : output_model(j->out, model), output_document(j->out, document),
+                   rows->n, rows->length - 1, session_train_length(&j->s), e))
+        return false;
+    j->n++;
+    change c[LOSS_MAX_STRETCHES + 1];
+    int n = 0;
+    if (!read_rows(j, r, rows, off, e) ||
+        !loss_summarise(r, (int)j->own->resamples, (uint64_t)j->o->seed, e) ||
+        (off && !compare(j, base, r, c, &n, e)) ||
+        !add_json(j, model, document, r, rows, off ? heads : NULL, c, n, e))
+        return false;
+    if (off)
+        print_changes(j, heads, c, n);
+    else
+        print(j, r, rows);
+    return results_f64(j->out, model, document, off ? file : "loss.npy", 2,
+                       (int64_t[]){r->rows, r->n}, r->loss, e);
+}
+
 static bool one(void *ctx, size_t model, size_t document, err *e) {
     job *j = ctx;
     rows rows;
+    for (size_t i = 0; i < j->own->ablate.n; i++)
+        if (!fwd_check_heads(j->s.m, j->off[i].head, j->off[i].n, e))
+            return err_prefix(e, "option --ablate");
     if (!session_rows(&j->s, document, 2, &rows, e))
         return false;
-    loss_result *r = &j->r[j->n];
-    bool ok = loss_init(r, output_model(j->out, model), output_document(j->out, document), rows.n,
-                        rows.length - 1, session_train_length(&j->s), e);
-    if (ok)
-        j->n++;
     session_how(&j->s, j->how, sizeof j->how);
-    ok = ok && read_rows(j, r, &rows, e) &&
-         loss_summarise(r, (int)j->own->resamples, (uint64_t)j->o->seed, e) &&
-         add_json(j, model, document, r, &rows, e);
+    const loss_result *base = &j->r[j->n];
+    bool ok = read_one(j, model, document, &rows, NULL, NULL, e);
+    for (size_t i = 0; ok && i < j->own->ablate.n; i++)
+        ok = read_one(j, model, document, &rows, &j->off[i], base, e);
     if (ok && model == 0)
         results_add_source(j->source, sizeof j->source, output_document(j->out, document),
                            rows.d.sha256);
-    if (ok) {
-        print(j, r, &rows);
-        ok = results_f64(j->out, model, document, "loss.npy", 2, (int64_t[]){r->rows, r->n},
-                         r->loss, e);
-    }
     rows_free(&rows);
     return ok;
+}
+
+static bool read_ablations(job *j, err *e) {
+    const text_list *a = &j->own->ablate;
+    j->off = mem_zalloc(a->n + 1, sizeof *j->off, "heads", e);
+    for (size_t i = 0; j->off && i < a->n; i++)
+        if (!head_list_read(a->v[i], j->off[i].head, &j->off[i].n, e))
+            return err_prefix(e, "option --ablate");
+    return j->off != NULL;
 }
 
 static bool pictures(job *j, err *e) {
@@ -203,16 +326,19 @@ static bool pictures(job *j, err *e) {
 
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
-    bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
+    bool ok =
+        read_ablations(&j, e) && session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
     if (ok)
         output_ran_on(j.out, j.s.be);
-    j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
+    size_t readings = o->n_models * o->n_documents * (1 + j.own->ablate.n);
+    j.r = ok ? mem_zalloc(readings, sizeof *j.r, "results", e) : NULL;
     ok = j.r != NULL;
     ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
          results_finish(j.out, "loss.json", j.results, e);
     for (size_t i = 0; i < j.n; i++)
         loss_free(&j.r[i]);
     free(j.r);
+    free(j.off);
     json_decref(j.results);
     output_free(j.out);
     session_close(&j.s);
@@ -228,10 +354,12 @@ const command command_loss = {
         "--length tokens that starts from a zero state. Three perplexities are kept apart: running "
         "(exp of the mean of all losses so far), block (exp of a stretch's mean) and total. "
         "Several models are drawn into one picture. With --out, loss.npy is [rows, tokens - 1] for "
-        "each model and document.",
+        "each model and document. --ablate reads everything again with the read-outs of the named "
+        "heads at zero (their states go on as before) and gives the paired change of the loss with "
+        "a 95% interval from a block bootstrap over neighbouring tokens.",
     .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out loss-out",
-    .files = "loss.png, loss.csv, loss.json and loss.npy",
+    .files = "loss.png, loss.csv, loss.json and loss.npy (loss-L9.H2.npy)",
     .min_models = 1,
     .max_models = ANY_NUMBER,
     .min_documents = 1,

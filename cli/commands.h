@@ -11,6 +11,7 @@
 
 // clang-format off
 #define COMMAND_LIST(X) \
+    X(view) \
     X(inspect) \
     X(tokens) \
     X(loss) \

@@ -37,18 +37,12 @@ static int print_version(void) {
 
 static int unknown_command(const char *word, err *e) {
     const command *near = command_nearest(word);
-    struct stat st;
-    if (stat(word, &st) == 0)
-        err_set(e, ERR_USAGE,
-                "%s: the dashboard that a command line without a command opens is not part of this "
-                "build; name a command, like deltop %s %s ...",
-                text_show(word), command_find("loss") ? "loss" : commands[0]->name,
-                text_show(word));
-    else if (near)
-        err_set(e, ERR_USAGE, "%s: no such command; did you mean deltop %s?", text_show(word),
-                near->name);
+    if (near)
+        err_set(e, ERR_USAGE, "%s: no such command and no such file; did you mean deltop %s?",
+                text_show(word), near->name);
     else
-        err_set(e, ERR_USAGE, "%s: no such command; deltop --help lists them", text_show(word));
+        err_set(e, ERR_USAGE, "%s: no such command and no such file; deltop --help lists commands",
+                text_show(word));
     return EXIT_USAGE;
 }
 
@@ -84,6 +78,31 @@ done:
     return code;
 }
 
+// The short options that such programs are known for.
+static void spell_out(int argc, char **argv) {
+    static const struct {
+        const char *brief;
+        char whole[16];
+    } known[] = {
+        {"-C", "--no-color"}, {"-U", "--ascii"}, {"-M", "--no-mouse"}, {"-r", "--session"}};
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcmp(argv[i], known[k].brief) == 0)
+                argv[i] = (char *)known[k].whole;
+}
+
+// `deltop MODEL... DOCUMENT` is `deltop view MODEL... DOCUMENT`.
+static bool is_view(const char *word) {
+    struct stat st;
+    return !command_find(word) && strcmp(word, "help") != 0 &&
+           (strcmp(word, "-") == 0 || stat(word, &st) == 0);
+}
+
+static int run_view(int argc, char **argv, err *e) {
+    spell_out(argc, argv);
+    return run_command(command_find("view"), argc, argv, e);
+}
+
 // argv: the words behind the program's name.
 static int dispatch(int argc, char **argv, err *e) {
     int at = options_find_command(argc, argv);
@@ -95,6 +114,10 @@ static int dispatch(int argc, char **argv, err *e) {
             return err_set(e, ERR_USAGE, "--version stands alone"), EXIT_USAGE;
         return print_version();
     }
+    // A session and --default-config need no operand.
+    if (strcmp(first, "-r") == 0 || strcmp(first, "--session") == 0 ||
+        strcmp(first, "--default-config") == 0 || (at >= 0 && is_view(argv[at])))
+        return run_view(argc, argv, e);
     if (at < 0)
         return err_set(e, ERR_USAGE, "%s: a command is missing; deltop --help lists them",
                        text_show(first)),
@@ -107,6 +130,8 @@ static int dispatch(int argc, char **argv, err *e) {
     if (strcmp(word, "help") == 0)
         return help(argc, argv, e);
     const command *c = command_find(word);
+    if (c && strcmp(c->name, "view") == 0)
+        return run_view(argc, argv, e);
     return c ? run_command(c, argc, argv, e) : unknown_command(word, e);
 }
 

@@ -52,6 +52,15 @@ static void put_word(line *l, const char *s, err *e) {
     put(l, "'", e);
 }
 
+char *results_shell_word(const char *s, err *e) {
+    line l = {0};
+    put_word(&l, s, e);
+    if (!l.failed)
+        return l.s;
+    free(l.s);
+    return NULL;
+}
+
 char *results_command_line(const options *o, err *e) {
     line l = {0};
     put(&l, "deltop ", e);

@@ -36,6 +36,10 @@ bool results_finish(output *x, const char *name, json_t *results, err *e);
 // cut.
 void results_add_source(char *buf, size_t size, const char *document, const char *sha256);
 
+// One word quoted for a shell when it holds anything but plain characters; absolute paths are cut to
+// their last part, so that no home folder ends up in a picture. Caller frees; NULL: *e is filled.
+char *results_shell_word(const char *s, err *e);
+
 // The command line as given, arguments quoted for a shell; home folders are cut to base names.
 // Caller frees.
 char *results_command_line(const options *o, err *e);

@@ -1,5 +1,6 @@
 #include "core/forward.h"
 
+#include "core/forward_row.h"
 #include "core/mem.h"
 
 #include <math.h>
@@ -8,6 +9,7 @@
 void fwd_free(fwd *f) {
     if (!f)
         return;
+    fwd_end(f);
     for (int i = 0; f->carry && i < f->n_modules * MODULE_MAX_CARRY; i++)
         f->be->op->free(f->be, f->carry[i]);
     free(f->carry);
@@ -77,8 +79,9 @@ static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
 }
 
 // The whole block through all layers. targets[i] = the id after ids[i], -1 when there is none.
-static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int32_t *targets,
-                      double *loss, int32_t *best, err *e) {
+// layers: only the first so many.
+static bool run_block(fwd *f, mat x, mat scratch, int layers, const int32_t *ids,
+                      const int32_t *targets, double *loss, int32_t *best, err *e) {
     const backend_ops *op = f->be->op;
     op->embed(f->be, f->m->embed, ids, x);
     op->activate(f->be, x, ACT_NONE, f->m->embed_scale);
@@ -90,7 +93,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
         f->left[i] = MAT_NONE;
     if (!mat_none(f->m->embed_norm.w))
         run_norm(f, &f->m->embed_norm, x, x);
-    for (int L = 0; L < f->m->info.n_layers; L++) {
+    for (int L = 0; L < f->m->info.n_layers && L < layers; L++) {
         mat in = x;
         f->layer = L;
         for (int b = 0; b < f->m->layers[L].n; b++) {
@@ -104,7 +107,7 @@ static bool run_block(fwd *f, mat x, mat scratch, const int32_t *ids, const int3
     bool want_loss = false;
     for (int i = 0; i < f->n_probes; i++)
         want_loss |= f->probes[i]->on_loss != NULL || f->probes[i]->on_logits != NULL;
-    if (!want_loss)
+    if (!want_loss || layers < f->m->info.n_layers)
         return true;
     run_norm(f, &f->m->norm, x, scratch);
     op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
@@ -126,8 +129,8 @@ static bool choose_block(fwd *f, err *e) {
     mat x = be->op->alloc(be, FEW, f->m->info.D), y = be->op->alloc(be, FEW, f->m->info.D);
     bool ok = backend_check(be, e);
     f->T = f->longest < FEW ? f->longest : FEW;
-    ok = ok && (f->T < 1 || run_block(f, mat_rows(x, 0, f->T), mat_rows(y, 0, f->T), ids, targets,
-                                      loss, best, e));
+    ok = ok && (f->T < 1 || run_block(f, mat_rows(x, 0, f->T), mat_rows(y, 0, f->T),
+                                      f->m->info.n_layers, ids, targets, loss, best, e));
     be->op->free(be, x);
     be->op->free(be, y);
     if (!ok)
@@ -251,61 +254,127 @@ static bool check_ids(const model *m, const int32_t *ids, int64_t n, err *e) {
     return true;
 }
 
-bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
-             const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
-             err *e) {
-    if (!check_ids(f->m, ids, n, e))
+bool fwd_check_heads(const model *m, const head_ref *off, int n, err *e) {
+    for (int i = 0; i < n; i++) {
+        int L = off[i].layer, H = off[i].head;
+        if (L < 0 || L >= m->info.n_layers)
+            return err_set(e, ERR_USAGE, "there is no layer %d (0 to %d)", L, m->info.n_layers - 1);
+        const module *mixer = model_mixer(m, L);
+        if (!mixer)
+            return err_set(e, ERR_USAGE,
+                           "layer %d has no recurrent state, so no head to switch off", L);
+        if (H < 0 || H >= mixer->heads.H)
+            return err_set(e, ERR_USAGE, "layer %d has no head %d (0 to %d)", L, H,
+                           mixer->heads.H - 1);
+    }
+    return true;
+}
+
+void fwd_end(fwd *f) {
+    if (!f || !f->r)
+        return;
+    f->be->op->free(f->be, f->r->x);
+    f->be->op->free(f->be, f->r->y);
+    free(f->r->targets);
+    free(f->r->loss);
+    free(f->r->best);
+    free(f->r);
+    f->r = NULL;
+}
+
+bool fwd_begin(fwd *f, const int32_t *ids, int64_t n, const row_options *opt, err *e) {
+    if (!check_ids(f->m, ids, n, e) || (opt && !fwd_check_heads(f->m, opt->off, opt->n_off, e)))
         return false;
     if (n > f->longest)
         return err_set(e, ERR_INPUT, "row of %lld tokens, longest expected %lld", (long long)n,
                        (long long)f->longest);
-    bool ok = false;
-    f->probes = probes;
-    f->n_probes = n_probes;
+    fwd_end(f);
+    struct fwd_reading *r = f->r = mem_zalloc(1, sizeof *r, "a row", e);
+    if (!r)
+        return false;
+    *r = (struct fwd_reading){.ids = ids, .n = n, .opt = opt};
     err_clear(&f->fail);
     forget(f);
     int64_t most = f->block < n ? f->block : n;
-    int32_t *targets = mem_alloc((size_t)most, sizeof *targets, "targets", e);
-    double *loss = mem_alloc((size_t)most, sizeof *loss, "losses of a block", e);
-    int32_t *best = mem_alloc((size_t)most, sizeof *best, "likeliest tokens", e);
-    mat x_all = f->be->op->alloc(f->be, most, f->m->info.D);
-    mat y_all = f->be->op->alloc(f->be, most, f->m->info.D);
-    if (!targets || !loss || !best || !backend_check(f->be, e))
+    r->targets = mem_alloc((size_t)most, sizeof *r->targets, "targets", e);
+    r->loss = mem_alloc((size_t)most, sizeof *r->loss, "losses of a block", e);
+    r->best = mem_alloc((size_t)most, sizeof *r->best, "likeliest tokens", e);
+    r->x = f->be->op->alloc(f->be, most, f->m->info.D);
+    r->y = f->be->op->alloc(f->be, most, f->m->info.D);
+    if (r->targets && r->loss && r->best && backend_check(f->be, e))
+        return true;
+    fwd_end(f);
+    return false;
+}
+
+int64_t fwd_tokens(const fwd *f) {
+    return f->r ? f->r->at : 0;
+}
+
+bool fwd_block(fwd *f, int64_t most, int layers, const probe *const *probes, int n_probes, err *e) {
+    struct fwd_reading *r = f->r;
+    bool ok = false;
+    if (r->at >= r->n)
+        return true;
+    f->probes = probes;
+    f->n_probes = n_probes;
+    if (resets_at(r->ids, r->at, r->opt, r->next_start))
+        forget(f);
+    f->T =
+        until_reset(r->ids, r->n, r->at, most < f->block ? most : f->block, r->opt, &r->next_start);
+    f->t0 = r->at;
+    for (int64_t i = 0; i < f->T; i++) {
+        r->targets[i] = r->at + i + 1 < r->n ? r->ids[r->at + i + 1] : -1;
+        r->loss[i] = NAN;
+    }
+    if (!run_block(f, mat_rows(r->x, 0, f->T), mat_rows(r->y, 0, f->T), layers, r->ids + r->at,
+                   r->targets, r->loss, r->best, e))
         goto done;
-    int64_t next_start = 0;
-    mat last = MAT_NONE;
-    for (int64_t t = 0; t < n;) {
-        if (resets_at(ids, t, opt, next_start))
-            forget(f);
-        f->T = until_reset(ids, n, t, f->block, opt, &next_start);
-        f->t0 = t;
-        for (int64_t i = 0; i < f->T; i++) {
-            targets[i] = t + i + 1 < n ? ids[t + i + 1] : -1;
-            loss[i] = NAN;
-        }
-        mat x = mat_rows(x_all, 0, f->T), y = mat_rows(y_all, 0, f->T);
-        if (!run_block(f, x, y, ids + t, targets, loss, best, e))
+    for (int i = 0; i < n_probes && layers >= f->m->info.n_layers; i++)
+        if (probes[i]->on_loss &&
+            !probes[i]->on_loss(probes[i]->ctx, r->at, f->T, r->loss, r->best, e))
             goto done;
-        last = mat_rows(y, f->T - 1, 1);
-        for (int i = 0; i < n_probes; i++)
-            if (probes[i]->on_loss && !probes[i]->on_loss(probes[i]->ctx, t, f->T, loss, best, e))
-                goto done;
-        t += f->T;
-        f->pos += f->T;
-        if (progress && !progress(progress_ctx, t, n)) {
-            err_set(e, ERR_CANCELLED, "stopped at token %lld of %lld", (long long)t, (long long)n);
+    r->at += f->T;
+    f->pos += f->T;
+    ok = true;
+done:
+    f->probes = NULL;
+    f->n_probes = 0;
+    return ok;
+}
+
+bool fwd_final_states(fwd *f, const probe *const *probes, int n_probes, err *e) {
+    f->probes = probes;
+    f->n_probes = n_probes;
+    bool ok = tell_final_states(f, e);
+    f->probes = NULL;
+    f->n_probes = 0;
+    return ok;
+}
+
+bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
+             const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
+             err *e) {
+    bool ok = false;
+    if (!fwd_begin(f, ids, n, opt, e))
+        return false;
+    while (f->r->at < n) {
+        if (!fwd_block(f, f->block, f->m->info.n_layers, probes, n_probes, e))
+            goto done;
+        if (progress && !progress(progress_ctx, f->r->at, n)) {
+            err_set(e, ERR_CANCELLED, "stopped at token %lld of %lld", (long long)f->r->at,
+                    (long long)n);
             goto done;
         }
     }
-    if (n > 0 && (!tell_logits(f, last, n - 1, e) || !tell_final_states(f, e)))
+    f->probes = probes;
+    f->n_probes = n_probes;
+    if (n > 0 &&
+        (!tell_logits(f, mat_rows(f->r->y, f->T - 1, 1), n - 1, e) || !tell_final_states(f, e)))
         goto done;
     ok = true;
 done:
-    f->be->op->free(f->be, x_all);
-    f->be->op->free(f->be, y_all);
-    free(targets);
-    free(loss);
-    free(best);
+    fwd_end(f);
     f->probes = NULL;
     f->n_probes = 0;
     return ok;

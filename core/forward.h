@@ -54,13 +54,21 @@ struct fwd {
     double onto_scale;
     const probe *const *probes;
     int n_probes;
-    err fail; // first failure of a probe
+    err fail;              // first failure of a probe
+    struct fwd_reading *r; // the row between fwd_begin and fwd_end
 };
+
+// A value head: layer and head count from 0.
+typedef struct head_ref {
+    int layer, head;
+} head_ref;
 
 typedef struct row_options {
     int32_t reset_id;      // the state is emptied before every token with this id; -1: never
     const int64_t *starts; // further positions where the state is emptied (document starts)
     int64_t n_starts;
+    const head_ref *off; // ablated heads: their read-outs o_t are zero; states go on as before
+    int n_off;
 } row_options;
 
 // block: tokens at a time; 0: as many as repay it on the model's backend and fit into the memory that
@@ -74,6 +82,31 @@ void fwd_free(fwd *f); // NULL is fine
 bool fwd_row(fwd *f, const int32_t *ids, int64_t n, const row_options *opt,
              const probe *const *probes, int n_probes, progress_fn progress, void *progress_ctx,
              err *e);
+
+// The same in pieces, for whoever reads on later, goes back, or shares its time with other work.
+// fwd_begin: a row at its first token, zero states; ids and opt are borrowed until fwd_end.
+// fwd_block reads the next block of at most `most` (>= 1, at most the fwd's block) tokens; nothing
+// once the row is over. layers: only the first so many layers are run, and no losses are computed
+// below info.n_layers; whoever does that goes back with fwd_return before reading on.
+bool fwd_begin(fwd *f, const int32_t *ids, int64_t n, const row_options *opt, err *e);
+bool fwd_block(fwd *f, int64_t most, int layers, const probe *const *probes, int n_probes, err *e);
+int64_t fwd_tokens(const fwd *f); // of the row, read so far
+// Tells on_final_state as fwd_row does at the row's end.
+bool fwd_final_states(fwd *f, const probe *const *probes, int n_probes, err *e);
+void fwd_end(fwd *f);
+
+// A place in the row to come back to: copies of all that is carried there, in the backend's memory.
+// Full attention's rows are copied only where states are emptied inside the row; otherwise they
+// stay where they are, and going back overwrites them with the same numbers.
+typedef struct fwd_point fwd_point;
+fwd_point *fwd_point_new(fwd *f, err *e); // of the place where f is
+bool fwd_return(fwd *f, const fwd_point *p, err *e);
+int64_t fwd_point_tokens(const fwd_point *p);
+void fwd_point_free(fwd_point *p); // NULL is fine; before its fwd
+int64_t fwd_point_bytes(const fwd *f);
+
+// False, ERR_USAGE, when a head of the list is not there: "layer 3 is attention ...".
+bool fwd_check_heads(const model *m, const head_ref *off, int n, err *e);
 
 // For modules ---------------------------------------------------------------------------------
 mat fwd_tmp(fwd *f, int64_t rows, int64_t cols); // scratch until the branch ends

@@ -2,6 +2,8 @@
 // convolutions, the recurrence. Fused operations are composed here where the backend has none.
 #include "core/forward.h"
 
+#include "core/forward_row.h"
+
 mat fwd_tmp(fwd *f, int64_t rows, int64_t cols) {
     return arena_mat(f->tmp, rows, cols);
 }
@@ -121,5 +123,9 @@ mat fwd_recur(fwd *f, const module *m, const steps *s) {
             return o;
     }
     f->be->op->recurrence(f->be, s, state, o);
+    const row_options *opt = f->r ? f->r->opt : NULL;
+    for (int i = 0; opt && i < opt->n_off; i++)
+        if (opt->off[i].layer == f->layer)
+            f->be->op->zero(f->be, mat_cols(o, (int64_t)opt->off[i].head * s->s.V, s->s.V));
     return o;
 }

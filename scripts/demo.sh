@@ -28,4 +28,6 @@ What the pictures in $out show
                 pairs, rotations: 2 in 100 with a gate, 2 in 10000 without.
   bench.png     Time of every kind of kernel on one core, over the least that it could take.
 Beside them: the numbers as CSV, JSON and NPY. Done in $(($(date +%s) - start)) s.
+
+The same live, in a terminal:  ./deltop $models $text
 EOF

@@ -143,9 +143,10 @@ static void every_usage_mistake_is_one_line_and_code_2(void **state) {
     SAYS(2, ARGS("--decode", "--add-bos"), "tokens", model, small_path, "--decode", "--add-bos");
 }
 
-static void a_command_line_without_a_command_names_one(void **state) {
+static void a_command_line_without_a_command_is_the_dashboard(void **state) {
     (void)state;
-    SAYS(2, ARGS("dashboard", "not part of this build", "deltop "), model, small_path);
+    SAYS(1, ARGS("no .safetensors file in this folder"), model, small_path); // it was opened
+    SAYS(2, ARGS("no such command and no such file", "did you mean deltop loss"), "los");
 }
 
 static void what_is_not_there_is_named_with_code_1(void **state) {
@@ -469,7 +470,7 @@ static void B96_signals_end_it_as_a_shell_expects(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_usage_mistake_is_one_line_and_code_2),
-        cmocka_unit_test(a_command_line_without_a_command_names_one),
+        cmocka_unit_test(a_command_line_without_a_command_is_the_dashboard),
         cmocka_unit_test(what_is_not_there_is_named_with_code_1),
         cmocka_unit_test(a_device_without_an_end_is_no_list_of_ids),
         cmocka_unit_test(help_exists_for_every_command_with_an_example),

@@ -654,6 +654,47 @@ static void seed_and_resamples_make_the_band(void **state) {
     json_decref(v);
 }
 
+// --ablate: the change is the paired mean of the arrays, stretches and all, and the reading without is
+// what it was.
+static void switched_off_heads_are_compared_token_by_token(void **state) {
+    (void)state;
+    enum { T = 1500 };
+    char out[600], path[800];
+    snprintf(out, sizeof out, "%s", files_path("ablate"));
+    run r = LOSS(MODEL, TEXT, "--length", "1500", "--ablate", "L1.H2", "--ablate", "0.0,L3.H3",
+                 "--out", out, "--json");
+    json_t *v = value_of(&r);
+    snprintf(path, sizeof path, "%s/loss.npy", out);
+    npy base = array(path, 1, T - 1);
+    static const char *const heads[] = {"L1.H2", "L0.H0+L3.H3"};
+    assert_null(json_object_get(result(v, 0), "ablated"));
+    for (int i = 0; i < 2; i++) {
+        const json_t *one = result(v, (size_t)i + 1), *changes = json_object_get(one, "changes");
+        assert_string_equal(json_string_value(json_object_get(one, "ablated")), heads[i]);
+        snprintf(path, sizeof path, "%s/loss-%s.npy", out, heads[i]);
+        npy off = array(path, 1, T - 1);
+        const double *a = base.data, *b = off.data;
+        assert_int_equal(json_array_size(changes), 3); // 0-512, 512-1499, all
+        for (size_t k = 0; k < 3; k++) {
+            const json_t *c = json_array_get(changes, k);
+            int64_t from = (int64_t)number(c, "from"), n = (int64_t)number(c, "to") - from;
+            double change = mean(b + from, n) - mean(a + from, n);
+            assert_true(fabs(number(c, "change") - change) < 1e-12); // sums of 1500 numbers
+            assert_true(number(c, "change_lo") <= change && change <= number(c, "change_hi"));
+        }
+        assert_true(fabs(number(one, "mean") - mean(b, T - 1)) < 1e-12);
+        npy_free(&off);
+    }
+    npy_free(&base);
+    json_decref(v);
+    r = LOSS(MODEL, TEXT, "--length", "300", "--ablate", "L1.H2");
+    says(r.out, "L1.H2 off: change of the loss, paired token by token");
+    run_free(&r);
+    refused(LOSS_FAILS(2, MODEL, TEXT, "--ablate", "L9.H0"), "--ablate: there is no layer 9");
+    refused(LOSS_FAILS(2, MODEL, TEXT, "--ablate", "L1H0"), "expected heads like");
+    refused(LOSS_FAILS(2, MODEL, TEXT, "--ablate", "L1.H1,L1.H1"), "stands there twice");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(B82_a_large_vocabulary_is_read_blockwise),
@@ -675,6 +716,7 @@ int main(void) {
         cmocka_unit_test(what_was_cut_or_odd_is_noted_on_standard_error),
         cmocka_unit_test(mistakes_have_their_exit_codes_and_sentences),
         cmocka_unit_test(seed_and_resamples_make_the_band),
+        cmocka_unit_test(switched_off_heads_are_compared_token_by_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

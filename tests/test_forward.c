@@ -415,7 +415,9 @@ static void a_reset_id_starts_a_document(void **state) {
         const int64_t starts[] = {10, 11, 33};
         // B45: empty documents (a start twice) and one at the row's end change nothing.
         const int64_t doubled[] = {0, 0, 10, 10, 11, 33, 33, 33, T, T + 5};
-        row_options by_id = {.reset_id = 0}, by_list = {-1, starts, 3}, empty = {-1, doubled, 10};
+        row_options by_id = {.reset_id = 0},
+                    by_list = {.reset_id = -1, .starts = starts, .n_starts = 3},
+                    empty = {.reset_id = -1, .starts = doubled, .n_starts = 10};
         seen a = pass(t, &b, ids, T, 16, &by_id), c = pass(t, &b, ids, T, 16, &by_list);
         seen d = pass(t, &b, ids, T, 16, &empty);
         assert_memory_equal(a.loss, d.loss, (T - 1) * sizeof(double));
@@ -446,7 +448,7 @@ static void conv_and_state_are_reset_each(void **state) {
         int32_t *x = random_ids(t, T, 41), *y = random_ids(t, T, 42);
         memcpy(y + FIRST, x + FIRST, (T - FIRST) * sizeof *x);
         const int64_t start[] = {FIRST};
-        row_options opt = {-1, start, 1};
+        row_options opt = {.reset_id = -1, .starts = start, .n_starts = 1};
         seen a = pass(t, &b, x, T, 64, &opt), c = pass(t, &b, y, T, 64, &opt);
         assert_memory_equal(a.loss + FIRST, c.loss + FIRST, (T - FIRST - 1) * sizeof(double));
         seen d = pass(t, &b, x, T, 64, NULL), f = pass(t, &b, y, T, 64, NULL);
