@@ -1,6 +1,6 @@
 #include "cli/dash/loop.h"
 
-#include "cli/dash/nvml.h"
+#include "cli/dash/gpu_strip.h"
 #include "cli/dash/screen.h"
 #include "cli/dash/session_file.h"
 #include "cli/dash/tty_signals.h"
@@ -34,7 +34,7 @@ typedef struct looper {
     double began, last_frame, sampled;
     bool dirty; // something changed since the last frame
     rate rate;
-    nvml *gpu;
+    gpu_strip *gpu;
     bool gpu_tried;
     // Mouse: where and when the button went down
     int press_y, press_x;
@@ -117,13 +117,13 @@ static void sample_gpu(looper *l) {
     if (!l->gpu_tried && a->s.device) {
         const char *at = strstr(a->s.device, "cuda:");
         l->gpu_tried = true;
-        l->gpu = at ? nvml_open(atoi(at + 5)) : NULL;
+        l->gpu = at ? gpu_strip_open(atoi(at + 5)) : NULL;
         a->gpu = l->gpu != NULL;
     }
     if (!l->gpu || now - l->sampled < 1)
         return;
-    const char *const *f = nvml_sample(l->gpu);
-    for (int i = 0; i < NVML_FIELDS; i++)
+    const char *const *f = gpu_strip_sample(l->gpu);
+    for (int i = 0; i < GPU_STRIP_FIELDS; i++)
         a->live.strip[i] = f[i];
     l->sampled = now;
     l->dirty = true;
@@ -301,7 +301,7 @@ bool loop_run(app *a, int *code, err *e) {
     if (ok)
         save_last(a);
     screen_close();
-    nvml_close(l.gpu);
+    gpu_strip_close(l.gpu);
     tty_signals_restore();
     outfile_remove_all();
     *code = a->d.exit_code;
