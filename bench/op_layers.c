@@ -1,7 +1,7 @@
 // What stands around a recurrence: short convolution, norms, and the head with its loss.
 #include "bench/op.h"
-#include "bench/random.h"
 #include "core/mem.h"
+#include "core/random.h"
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
@@ -93,7 +93,7 @@ static void call(side *s, const bench_case *c, int64_t T, const int32_t *ids, in
     }
 }
 
-static void fill(backend *be, mat m, random_state *r, double size, err *e) {
+static void fill(backend *be, mat m, uint64_t *r, double size, err *e) {
     enum { PIECE = 1 << 18 };
     if (mat_none(m))
         return;
@@ -126,7 +126,7 @@ static void *prepare(const bench_setup *set, err *e) {
     w->c = *c;
     w->T = c->at[AXIS_B] * c->at[AXIS_T];
     w->d.be = set->be;
-    random_state r = {set->seed ^ UINT64_C(0x6c6179657273)};
+    uint64_t r = set->seed ^ UINT64_C(0x6c6179657273);
     bool random = c->at[AXIS_INPUT] == INPUT_RANDOM;
     err own = {0};
     if (!side_make(&w->d, c, w->T, e))
@@ -144,7 +144,7 @@ static void *prepare(const bench_setup *set, err *e) {
         if (!w->ids || !w->best)
             goto failed;
         for (int64_t t = 0; t < w->T; t++)
-            w->ids[t] = (int32_t)(random_bits(&r) % (uint64_t)c->at[AXIS_VOCAB]);
+            w->ids[t] = (int32_t)(random_next(&r) % (uint64_t)c->at[AXIS_VOCAB]);
     }
     set->be->op->wait(set->be);
     if (own.code != ERR_NONE)

@@ -1,12 +1,12 @@
 // A whole model reading T tokens, with the loss of every one: a checkpoint, or a config with random
 // weights.
 #include "bench/op.h"
-#include "bench/random.h"
 #include "bench/random_model.h"
 #include "core/file.h"
 #include "core/forward.h"
 #include "core/mem.h"
 #include "core/model.h"
+#include "core/random.h"
 #include "core/sha256.h"
 #include "core/text.h"
 #include "kernels/cpu/cpu.h"
@@ -115,9 +115,9 @@ static void *prepare(const bench_setup *set, err *e) {
         release(w);
         return NULL;
     }
-    random_state r = {set->seed ^ UINT64_C(0x746f6b656e73)};
+    uint64_t r = set->seed ^ UINT64_C(0x746f6b656e73);
     for (int64_t t = 0; t < w->T; t++)
-        w->ids[t] = (int32_t)(random_bits(&r) % (uint64_t)w->m->info.n_vocab);
+        w->ids[t] = (int32_t)(random_next(&r) % (uint64_t)w->m->info.n_vocab);
     return w;
 }
 

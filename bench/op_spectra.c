@@ -1,8 +1,8 @@
 // Spectra: effective ranks' singular values of every state of a stretch, eigenvalues of windows.
 #include "bench/op.h"
-#include "bench/random.h"
 #include "bench/recurrence_inputs.h"
 #include "core/mem.h"
+#include "core/random.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/spectrum.h"
 #include "kernels/svals.h"
@@ -82,7 +82,7 @@ static bool prepare_erank(work *w, const bench_setup *set, err *e) {
 static bool prepare_window(work *w, const bench_setup *set, err *e) {
     const bench_case *c = set->c;
     int64_t K = c->at[AXIS_K], n = c->at[AXIS_N], T = c->at[AXIS_T] + c->at[AXIS_W];
-    random_state r = {set->seed ^ UINT64_C(0x77696e646f77)};
+    uint64_t r = set->seed ^ UINT64_C(0x77696e646f77);
     double *k = mem_alloc((size_t)(T * n * K), sizeof *k, "keys", e);
     double *beta = mem_alloc((size_t)(T * n), sizeof *beta, "betas", e);
     double *g = mem_alloc((size_t)T, sizeof *g, "gates", e);

@@ -1,11 +1,11 @@
 #include "bench/random_model.h"
 
-#include "bench/random.h"
 #include "core/config.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/model.h"
 #include "core/outfile.h"
+#include "core/random.h"
 #include "core/text.h"
 
 #include <jansson.h>
@@ -40,7 +40,7 @@ static bool holds(const char *name, const char *part) {
     return strstr(name, part) != NULL;
 }
 
-static double value(const wanted *w, random_state *r) {
+static double value(const wanted *w, uint64_t *r) {
     if (holds(w->name, "A_log"))
         return log(1 + 15 * random_uniform(r));
     if (holds(w->name, "dt_bias")) // a time step between 0.001 and 0.1
@@ -86,7 +86,7 @@ static char *header(const wishes *w, int64_t *numbers, err *e) {
 static bool write_numbers(outfile *f, const wishes *w, uint64_t seed, err *e) {
     enum { PIECE = 1 << 16 };
     uint16_t *piece = mem_alloc(PIECE, sizeof *piece, "weights", e);
-    random_state r = {seed ^ UINT64_C(0x6d6f64656c)};
+    uint64_t r = seed ^ UINT64_C(0x6d6f64656c);
     bool ok = piece != NULL;
     for (size_t i = 0; ok && i < w->n; i++) {
         int64_t left = w->v[i].n * w->v[i].rows * w->v[i].cols;

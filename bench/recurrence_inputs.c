@@ -1,8 +1,8 @@
 #include "bench/recurrence_inputs.h"
 
 #include "bench/plugin_load.h"
-#include "bench/random.h"
 #include "core/mem.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,9 +22,9 @@ head_shape recurrence_shape(const bench_case *c, decay_kind decay, erase_kind er
 }
 
 // Writes values that `make` gives for (row, head, channel), all of them: for narrow inputs.
-typedef double (*maker)(random_state *r, int head, int heads);
+typedef double (*maker)(uint64_t *r, int head, int heads);
 
-static void fill_exact(backend *be, random_state *r, mat m, int heads, maker make, double factor,
+static void fill_exact(backend *be, uint64_t *r, mat m, int heads, maker make, double factor,
                        err *e) {
     enum { PIECE = 1 << 18 };
     int64_t most = PIECE / m.cols > 0 ? PIECE / m.cols : 1;
@@ -42,8 +42,7 @@ static void fill_exact(backend *be, random_state *r, mat m, int heads, maker mak
 // the device in stretches from random rows, turned by a random number of heads (a multiple of four, so
 // that the heads that hardly forget stay where they are). A head meets the same row again only after
 // pool rows x heads / 4 tokens.
-static void fill(backend *be, random_state *r, mat m, int heads, maker make, double factor,
-                 err *e) {
+static void fill(backend *be, uint64_t *r, mat m, int heads, maker make, double factor, err *e) {
     enum { POOL = 1 << 21 };
     int64_t rows = POOL / m.cols > 8 ? POOL / m.cols : 8, width = m.cols / heads;
     if (rows >= m.rows) {
@@ -56,10 +55,10 @@ static void fill(backend *be, random_state *r, mat m, int heads, maker make, dou
         return;
     fill_exact(be, r, pool, heads, make, factor, e);
     for (int64_t t = 0; t < m.rows;) {
-        int64_t n = 1 + (int64_t)(random_bits(r) % (uint64_t)rows);
+        int64_t n = 1 + (int64_t)(random_next(r) % (uint64_t)rows);
         n = n < m.rows - t ? n : m.rows - t;
-        int64_t from = (int64_t)(random_bits(r) % (uint64_t)(rows - n + 1));
-        int64_t turn = heads > 4 ? 4 * (int64_t)(random_bits(r) % (uint64_t)(heads / 4)) : 0;
+        int64_t from = (int64_t)(random_next(r) % (uint64_t)(rows - n + 1));
+        int64_t turn = heads > 4 ? 4 * (int64_t)(random_next(r) % (uint64_t)(heads / 4)) : 0;
         mat a = mat_rows(pool, from, n), b = mat_rows(m, t, n);
         int64_t left = (heads - turn) * width;
         be->op->copy(be, mat_cols(a, turn * width, left), mat_cols(b, 0, left));
@@ -70,18 +69,18 @@ static void fill(backend *be, random_state *r, mat m, int heads, maker make, dou
     be->op->free(be, pool);
 }
 
-static double normal(random_state *r, int head, int heads) {
+static double normal(uint64_t *r, int head, int heads) {
     (void)head, (void)heads;
     return random_normal(r);
 }
 
-static double strength(random_state *r, int head, int heads) {
+static double strength(uint64_t *r, int head, int heads) {
     (void)head, (void)heads;
     return 1 / (1 + exp(-random_normal(r)));
 }
 
 // -rate softplus(x + bias) with the constants of trained gates; every fourth head hardly forgets.
-static double gate(random_state *r, int head, int heads) {
+static double gate(uint64_t *r, int head, int heads) {
     double rate = heads > 1 ? 1 + 15.0 * head / (heads - 1) : 4;
     double dt = exp(log(1e-3) + (head * 0.6180339887 - floor(head * 0.6180339887)) * log(100.0));
     double bias = dt + log(-expm1(-dt)), x = 0.5 * random_normal(r) + bias;
@@ -90,13 +89,13 @@ static double gate(random_state *r, int head, int heads) {
 }
 
 // KDA's bounded gate: never below -4.9.
-static double bounded_gate(random_state *r, int head, int heads) {
+static double bounded_gate(uint64_t *r, int head, int heads) {
     double g = gate(r, head, heads);
     return g > -4.9 ? g : -4.9;
 }
 
 // RWKV-7: -e^-0.5 sigmoid(x - 2).
-static double rwkv_gate(random_state *r, int head, int heads) {
+static double rwkv_gate(uint64_t *r, int head, int heads) {
     (void)heads;
     double g = -0.6065306597126334 / (1 + exp(2 - random_normal(r)));
     return g * (head % 4 == 3 ? 1e-3 : 1);
@@ -104,7 +103,7 @@ static double rwkv_gate(random_state *r, int head, int heads) {
 
 // Unit keys. Correlated: every key leans on one direction of its head and each eighth repeats the one
 // before it. Same: that direction and 2 % of something else.
-static void make_keys(backend *be, random_state *r, mat k, int heads, bench_keys kind, err *e) {
+static void make_keys(backend *be, uint64_t *r, mat k, int heads, bench_keys kind, err *e) {
     fill(be, r, k, heads, normal, 1, e);
     if (kind != BENCH_KEYS_RANDOM) {
         mat base = be->op->alloc(be, 1, k.cols), all = be->op->alloc(be, k.rows, k.cols);
@@ -123,7 +122,7 @@ static void make_keys(backend *be, random_state *r, mat k, int heads, bench_keys
 }
 
 // Erase along a vector of its own: a = -(rate * b) with unit b, so that (D + a b^T) does not grow.
-static void make_pair(recurrence_set *r, random_state *rng, bench_keys keys, err *e) {
+static void make_pair(recurrence_set *r, uint64_t *rng, bench_keys keys, err *e) {
     backend *be = r->be;
     mat rate = be->op->alloc(be, r->s.T, r->s.a.cols);
     if (mat_none(rate))
@@ -141,7 +140,7 @@ bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, in
                                             RECURRENCE_PORTABLE};
     backend *be = set->be;
     const backend_ops *op = be->op;
-    random_state rng = {set->seed ^ UINT64_C(0x6465616c746f70)};
+    uint64_t rng = set->seed ^ UINT64_C(0x6465616c746f70);
     int64_t M = T * s.n_h;
     bool zeros = set->c->at[AXIS_INPUT] == INPUT_ZEROS;
     err own = {0};

@@ -1,6 +1,6 @@
 #include "bench/stats.h"
 
-#include "bench/random.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,13 +111,12 @@ static double quantile_of(const double *x, size_t n, double q, double *room) {
 }
 
 // Variance of the quantile of n groups under resampling. Few groups resample too narrowly by n / (n-1).
-static double quantile_variance(const double *x, size_t n, double q, random_state *r,
-                                double *room) {
+static double quantile_variance(const double *x, size_t n, double q, uint64_t *r, double *room) {
     enum { DRAWS = 400 };
     double sum = 0, sum2 = 0, center = quantile_of(x, n, q, room);
     for (int d = 0; d < DRAWS; d++) {
         for (size_t i = 0; i < n; i++)
-            room[i] = x[random_bits(r) % n];
+            room[i] = x[random_next(r) % n];
         double m = stats_quantile(room, n, q) - center;
         sum += m;
         sum2 += m * m;
@@ -137,7 +136,7 @@ difference stats_difference(const double *a, size_t n_a, const double *b, size_t
     }
     d.estimate = quantile_of(b, n_b, q, room) - quantile_of(a, n_a, q, room);
     if (n_a > 1 && n_b > 1) {
-        random_state r = {seed};
+        uint64_t r = seed;
         double va = quantile_variance(a, n_a, q, &r, room);
         double vb = quantile_variance(b, n_b, q, &r, room);
         d.error = sqrt(va + vb);

@@ -1,6 +1,6 @@
 #include "tests/bench_rows.h"
 
-#include "bench/random.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 bench_row *made_row(record *r, int id, made how, uint64_t seed) {
     err e = {0};
-    random_state rng = {seed};
+    uint64_t rng = seed;
     bench_row *row = made_samples(r, id, NULL, 0);
     for (int k = 0; k < how.rounds; k++) {
         double level = how.ms * exp(how.between * random_normal(&rng));

@@ -1,6 +1,6 @@
 // Statistics of benchmarks against tables and closed forms.
-#include "bench/random.h"
 #include "bench/stats.h"
+#include "core/random.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -46,7 +46,7 @@ static void a_summary_of_few_many_and_equal_samples(void **state) {
 // Of 1000 sets of 40 numbers the interval must hold the true median in 950 or a few more.
 static void the_interval_of_a_median_holds_it_as_often_as_it_says(void **state) {
     (void)state;
-    random_state r = {3};
+    uint64_t r = 3;
     int held = 0;
     for (int i = 0; i < 1000; i++) {
         double x[40];
@@ -62,7 +62,7 @@ static void the_interval_of_a_median_holds_it_as_often_as_it_says(void **state) 
 static void the_bootstrap_error_is_that_of_repeated_draws(void **state) {
     (void)state;
     enum { SETS = 400, N = 12 };
-    random_state r = {11};
+    uint64_t r = 11;
     double sum = 0, sum2 = 0, error = 0;
     for (int i = 0; i < SETS; i++) {
         double a[N], b[N];
@@ -87,7 +87,7 @@ static void the_bootstrap_error_is_that_of_repeated_draws(void **state) {
 
 static void entropy_settles_on_steady_times_and_not_on_drifting_ones(void **state) {
     (void)state;
-    random_state r = {5};
+    uint64_t r = 5;
     entropy steady = {0}, drift = {0};
     int at = 0;
     for (int i = 1; i <= 2000 && !at; i++) {
