@@ -1,13 +1,13 @@
 // The dashboard's pure parts: layout, cells, filters, search, head lists, the key table; and what it
 // stands on: rows read in pieces, switched-off heads, the paired bootstrap.
 #include "analyses/resample.h"
+#include "cli/dash/clipboard.h"
 #include "cli/dash/cmd.h"
 #include "cli/dash/expr.h"
 #include "cli/dash/find.h"
 #include "cli/dash/keys.h"
 #include "cli/dash/layout.h"
 #include "cli/dash/settings.h"
-#include "cli/dash/tty_signals.h"
 #include "cli/head_list.h"
 #include "core/forward.h"
 #include "kernels/cpu/cpu.h"
@@ -306,11 +306,14 @@ static void settings_files_that_are_wrong_are_told(void **state) {
 static void clipboards_get_base64(void **state) {
     (void)state;
     char out[64];
-    size_t n = tty_clipboard("deltop", out, sizeof out);
+    size_t n = clipboard_sequence("deltop", out, sizeof out);
     assert_int_equal(n, 7 + 8 + 1);
     assert_memory_equal(out, "\033]52;c;ZGVsdG9w\a", n);
-    n = tty_clipboard("ab", out, sizeof out);
+    n = clipboard_sequence("ab", out, sizeof out);
     assert_memory_equal(out, "\033]52;c;YWI=\a", n);
+    n = clipboard_sequence("deltop deltop", out, 16); // whole groups of what fits
+    assert_int_equal(n, 7 + 4 + 1);
+    assert_memory_equal(out, "\033]52;c;ZGVs\a", n);
 }
 
 // Rows in pieces ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "cli/dash/loop.h"
 
+#include "cli/dash/clipboard.h"
 #include "cli/dash/gpu_strip.h"
 #include "cli/dash/screen.h"
 #include "cli/dash/session_file.h"
@@ -265,7 +266,7 @@ static bool turn(looper *l, err *e) {
     }
     if (a->d.yank[0]) {
         char out[4 * sizeof a->d.yank];
-        screen_write(out, tty_clipboard(a->d.yank, out, sizeof out));
+        screen_write(out, clipboard_sequence(a->d.yank, out, sizeof out));
         a->d.yank[0] = 0;
     }
     sample_gpu(l);

@@ -1,4 +1,4 @@
-// cli/dash/tty_signals.h - signals while the screen is ours, and one escape sequence.
+// cli/dash/tty_signals.h - signals while the screen is ours.
 //
 // INT, TERM, HUP, QUIT, TSTP, CONT and WINCH only leave a note and wake the loop. ABRT, SEGV, BUS,
 // FPE and ILL give the terminal back (screen_emergency) and strike again, so that a core file and the
@@ -9,7 +9,6 @@
 #include "core/err.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 typedef struct tty_pending {
     int end; // TERM, HUP or QUIT: leave by it; 0
@@ -22,8 +21,5 @@ void tty_signals_restore(void); // what was installed before
 int tty_signals_fd(void);       // readable when there is a note
 tty_pending tty_signals_take(void);
 void tty_signals_stop(void); // stops the process as ^Z would; returns when it goes on
-
-// OSC 52: TEXT to the terminal's clipboard. Returns the bytes of OUT.
-size_t tty_clipboard(const char *text, char *out, size_t size);
 
 #endif
