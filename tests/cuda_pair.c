@@ -13,6 +13,12 @@
 
 #include <cmocka.h>
 
+static struct {
+    const char *what;
+    double error;
+} worst[48];
+static size_t n_worst;
+
 backend *cuda_or_skip(precision p) {
     err e = {0};
     backend *be = cuda_open(0, p, 0, &e);
@@ -29,6 +35,7 @@ backend *cuda_or_skip(precision p) {
 void both_open(both *b, precision p) {
     err e = {0};
     *b = (both){.seed = 1, .gap = 3};
+    n_worst = 0;
     b->be[0] = cuda_or_skip(p);
     b->be[1] = cpu_open(PRECISION_F64, 0, &e);
     assert_non_null(b->be[1]);
@@ -150,4 +157,27 @@ double pair_error(both *b, const pair *p) {
 
 double pair_error_each(both *b, const pair *p, double floor) {
     return error(b, p, floor);
+}
+
+void pair_note(const both *b, const char *what, const pair *y, double error, double bound) {
+    size_t i = 0;
+    while (i < n_worst && strcmp(worst[i].what, what) != 0)
+        i++;
+    assert_true(i < sizeof worst / sizeof *worst);
+    if (i == n_worst) {
+        worst[n_worst].what = what;
+        worst[n_worst++].error = 0;
+    }
+    worst[i].error = fmax(worst[i].error, error);
+    if (!(error <= bound))
+        fail_msg("%s in %s, %lld x %lld: off by %g (allowed %g)", what,
+                 precision_name(b->be[0]->prec), (long long)y->at[0].rows, (long long)y->at[0].cols,
+                 error, bound);
+}
+
+void pair_print_worst(const both *b) {
+    for (size_t i = 0; i < n_worst; i++)
+        printf("measured cuda %-4s %-34s worst %.1e\n", precision_name(b->be[0]->prec),
+               worst[i].what, worst[i].error);
+    n_worst = 0;
 }

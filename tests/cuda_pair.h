@@ -47,4 +47,9 @@ double pair_error(both *b, const pair *p);
 // The largest difference, each over its own entry (over `floor` at least).
 double pair_error_each(both *b, const pair *p, double floor);
 
+// Fails the test unless error <= bound (NaN is not); the worst error of each WHAT (a literal, at most 48) is
+// kept from both_open until pair_print_worst says them.
+void pair_note(const both *b, const char *what, const pair *y, double error, double bound);
+void pair_print_worst(const both *b);
+
 #endif

@@ -24,41 +24,13 @@ static double allowed(const both *b, bool product) {
     return p == PRECISION_BF16 ? 2e-2 : p == PRECISION_TF32 && product ? 2e-3 : 1e-5;
 }
 
-typedef struct worst {
-    const char *what;
-    double error;
-} worst;
-static worst list[32];
-static int n_list;
-
-static void note(both *b, const char *what, const pair *y, double error, double bound) {
-    int i = 0;
-    while (i < n_list && strcmp(list[i].what, what) != 0)
-        i++;
-    if (i == n_list)
-        list[n_list++] = (worst){what, 0};
-    list[i].error = fmax(list[i].error, error);
-    if (!(error <= bound))
-        fail_msg("%s in %s, %lld x %lld: off by %g (allowed %g)", what,
-                 precision_name(b->be[0]->prec), (long long)y->at[0].rows, (long long)y->at[0].cols,
-                 error, bound);
-}
-
-static void print_worst(const both *b) {
-    for (int i = 0; i < n_list; i++)
-        printf("measured cuda %-4s %-34s worst %.1e\n", precision_name(b->be[0]->prec),
-               list[i].what, list[i].error);
-    n_list = 0;
-}
-
 static void in_every_precision(void (*body)(both *b)) {
     for (int p = 0; p < PRECISIONS; p++) {
         both b;
-        n_list = 0;
         both_open(&b, precisions[p]);
         b.gap = 8;
         body(&b);
-        print_worst(&b);
+        pair_print_worst(&b);
         both_close(&b);
     }
 }
@@ -126,9 +98,9 @@ static void one_convolution(both *b, const conv_case *c) {
                      (long long)c->width);
         compose(b->be[1], x.at[1], part[1], n);
         for (int j = 0; j < n; j++) {
-            note(b, n == 1 ? "conv_heads, one part" : "conv_heads", &y[j], pair_error(b, &y[j]),
-                 allowed(b, false));
-            note(b, "conv_heads' tails", &tail[j], pair_error(b, &tail[j]), 0);
+            pair_note(b, n == 1 ? "conv_heads, one part" : "conv_heads", &y[j],
+                      pair_error(b, &y[j]), allowed(b, false));
+            pair_note(b, "conv_heads' tails", &tail[j], pair_error(b, &tail[j]), 0);
         }
     }
     for (int j = 0; j < n; j++)
@@ -184,8 +156,8 @@ static void declined(both *b) {
                        .eps = 1e-6,
                        .y = y.at[0]};
         assert_false(b->be[0]->op->conv_heads(b->be[0], x.at[0], &p, 1));
-        note(b, "conv_heads declined", &y, pair_error(b, &y), 0);
-        note(b, "conv_heads declined", &tail, pair_error(b, &tail), 0);
+        pair_note(b, "conv_heads declined", &y, pair_error(b, &y), 0);
+        pair_note(b, "conv_heads declined", &tail, pair_error(b, &tail), 0);
         both_reset(b);
     }
     b->gap = 8;
@@ -208,19 +180,19 @@ static void products(both *b) {
         pair bias = pair_new(b, 1, N, true, -1, 1), y = pair_new(b, T, N, false, -1, 1);
         pair z = pair_new(b, T, N, true, -1, 1), sum = pair_new(b, T, N, false, -9, 9);
         EACH(i) b->be[i]->op->linear(b->be[i], x.at[i], w.at[i], bias.at[i], y.at[i]);
-        note(b, "linear", &y, sum_error(b, &y, K), allowed(b, true));
+        pair_note(b, "linear", &y, sum_error(b, &y, K), allowed(b, true));
         // Gates are never rounded to TF32: each of these is right to float32.
         EACH(i) b->be[i]->op->linear_exact(b->be[i], x.at[i], w.at[i], bias.at[i], z.at[i]);
-        note(b, "linear_exact", &z, sum_error(b, &z, K), 1e-5);
+        pair_note(b, "linear_exact", &z, sum_error(b, &z, K), 1e-5);
         EACH(i) b->be[i]->op->linear_exact(b->be[i], x.at[i], w.at[i], MAT_NONE, z.at[i]);
-        note(b, "linear_exact", &z, sum_error(b, &z, K), 1e-5);
+        pair_note(b, "linear_exact", &z, sum_error(b, &z, K), 1e-5);
         for (int k = 0; k < 2; k++) {
             mat none = k ? bias.at[0] : MAT_NONE, none64 = k ? bias.at[1] : MAT_NONE;
             b->be[0]->op->linear_add(b->be[0], x.at[0], w.at[0], none, -0.5, sum.at[0]);
             b->be[1]->op->linear(b->be[1], x.at[1], w.at[1], none64, y.at[1]);
             b->be[1]->op->add(b->be[1], y.at[1], -0.5, sum.at[1]);
-            note(b, k ? "linear_add with bias" : "linear_add", &sum, sum_error(b, &sum, K),
-                 allowed(b, true));
+            pair_note(b, k ? "linear_add with bias" : "linear_add", &sum, sum_error(b, &sum, K),
+                      allowed(b, true));
         }
         both_reset(b);
     }
@@ -278,26 +250,26 @@ static void words(both *b) {
                  y = pair_new(b, rows, cols, false, -1, 1);
             pair w = pair_new(b, 1, cols, true, -1, 1);
             EACH(i) b->be[i]->op->rms_norm(b->be[i], x.at[i], w.at[i], 1e-6, y.at[i]);
-            note(b, "rms_norm", &y, pair_error(b, &y), allowed(b, false));
+            pair_note(b, "rms_norm", &y, pair_error(b, &y), allowed(b, false));
             EACH(i) b->be[i]->op->multiply(b->be[i], y.at[i], ACT_NONE, x.at[i]);
-            note(b, "multiply", &x, pair_error(b, &x), allowed(b, false));
+            pair_note(b, "multiply", &x, pair_error(b, &x), allowed(b, false));
             both_reset(b);
             x = pair_new(b, rows, 2 * cols, false, -8, 8); // gate and up side by side
             EACH(i)
             b->be[i]->op->multiply(b->be[i], mat_cols(x.at[i], 0, cols), ACT_SILU,
                                    mat_cols(x.at[i], cols, cols));
-            note(b, "SwiGLU in place", &x, pair_error(b, &x), allowed(b, false));
+            pair_note(b, "SwiGLU in place", &x, pair_error(b, &x), allowed(b, false));
             y = pair_new(b, rows, cols, false, -1, 1);
             EACH(i) b->be[i]->op->add(b->be[i], mat_cols(x.at[i], 0, cols), -0.75, y.at[i]);
-            note(b, "add", &y, pair_error(b, &y), allowed(b, false));
+            pair_note(b, "add", &y, pair_error(b, &y), allowed(b, false));
             EACH(i) b->be[i]->op->rms_norm(b->be[i], y.at[i], MAT_NONE, 1e-5, y.at[i]);
-            note(b, "rms_norm in place, no weight", &y, pair_error(b, &y), allowed(b, false));
+            pair_note(b, "rms_norm in place, no weight", &y, pair_error(b, &y), allowed(b, false));
             int32_t *ids = malloc((size_t)rows * sizeof *ids);
             for (int64_t t = 0; t < rows; t++)
                 ids[t] = (int32_t)(t * 7 % 13);
             pair table = pair_new(b, 13, cols, false, -1, 1);
             EACH(i) b->be[i]->op->embed(b->be[i], table.at[i], ids, y.at[i]);
-            note(b, "embed", &y, pair_error(b, &y), 0);
+            pair_note(b, "embed", &y, pair_error(b, &y), 0);
             free(ids);
             both_reset(b);
         }
@@ -350,7 +322,7 @@ static void states(both *b) {
             double *last = pair_read(b, &y, 0);
             assert_int_equal(isfinite(last[H - 1]) != 0, odd == 0);
             free(last);
-            note(b, "head_norms", &y, pair_error_each(b, &y, 1e-30), 1e-6);
+            pair_note(b, "head_norms", &y, pair_error_each(b, &y, 1e-30), 1e-6);
             both_reset(b);
         }
 }

@@ -22,60 +22,31 @@ enum { ROWS = sizeof rows_of / sizeof *rows_of, COLS = sizeof cols_of / sizeof *
 
 #define EACH(i) for (int i = 0; i < 2; i++)
 
-// The worst error of each operation of a test, printed when it ends.
-typedef struct worst {
-    const char *what;
-    double error;
-} worst;
-static worst list[48];
-static int n_list;
-
 static double allowed(const both *b) {
     precision p = b->be[0]->prec;
     return p == PRECISION_F32 ? 1e-5 : p == PRECISION_TF32 ? 2e-3 : 2e-2;
 }
 
-static void note_within(both *b, const char *what, const pair *y, double error, double bound) {
-    int i = 0;
-    while (i < n_list && strcmp(list[i].what, what) != 0)
-        i++;
-    if (i == n_list)
-        list[n_list++] = (worst){what, 0};
-    list[i].error = fmax(list[i].error, error);
-    if (!(error <= bound))
-        fail_msg("%s in %s, %lld x %lld: off by %g (allowed %g)", what,
-                 precision_name(b->be[0]->prec), (long long)y->at[0].rows, (long long)y->at[0].cols,
-                 error, bound);
-}
-
 static void note(both *b, const char *what, const pair *y) {
-    note_within(b, what, y, pair_error(b, y), allowed(b));
+    pair_note(b, what, y, pair_error(b, y), allowed(b));
 }
 
 // A sum of n products of random factors in (-1, 1): over sqrt(n), three times its usual size, so that
 // a result near zero is not asked for digits that its terms do not have.
 static void note_sum(both *b, const char *what, const pair *y, int64_t n) {
-    note_within(b, what, y, pair_error_each(b, y, sqrt((double)n)), allowed(b));
+    pair_note(b, what, y, pair_error_each(b, y, sqrt((double)n)), allowed(b));
 }
 
 // A value held in float32 has every entry right, not only the large ones; bfloat16 has 8 bits.
 static void note_each(both *b, const char *what, const pair *y) {
     bool exact = y->at[0].esize == 4;
-    note_within(b, what, y, pair_error_each(b, y, 1e-30), exact ? 1e-5 : 1e-2);
-}
-
-static void print_worst(const both *b) {
-    for (int i = 0; i < n_list; i++)
-        printf("measured cuda %-4s %-28s worst %.1e\n", precision_name(b->be[0]->prec),
-               list[i].what, list[i].error);
-    n_list = 0;
+    pair_note(b, what, y, pair_error_each(b, y, 1e-30), exact ? 1e-5 : 1e-2);
 }
 
 // Runs `body` in every precision on every shape.
 static void over_shapes(void (*body)(both *b, int64_t rows, int64_t cols)) {
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
         both b;
-        n_list = 0;
         both_open(&b, precisions[p]);
         for (int r = 0; r < ROWS; r++)
             for (int c = 0; c < COLS; c++) {
@@ -83,7 +54,7 @@ static void over_shapes(void (*body)(both *b, int64_t rows, int64_t cols)) {
                 body(&b, rows_of[r], cols_of[c]);
                 both_reset(&b);
             }
-        print_worst(&b);
+        pair_print_worst(&b);
         both_close(&b);
     }
 }
@@ -97,15 +68,15 @@ static void memory(both *b, int64_t rows, int64_t cols) {
     pair x = pair_new(b, rows, cols, false, -1, 1), y = pair_new(b, rows, cols, false, -1, 1);
     pair z = pair_new(b, rows, cols, true, -1, 1);
     EACH(i) b->be[i]->op->copy(b->be[i], x.at[i], y.at[i]);
-    note_within(b, "copy", &y, pair_error(b, &y), 0);
+    pair_note(b, "copy", &y, pair_error(b, &y), 0);
     EACH(i) b->be[i]->op->copy(b->be[i], x.at[i], z.at[i]);
-    note_within(b, "copy to exact", &z, pair_error(b, &z), 0);
+    pair_note(b, "copy to exact", &z, pair_error(b, &z), 0);
     z = pair_new(b, rows, cols, true, -1, 1);
     EACH(i) b->be[i]->op->copy(b->be[i], z.at[i], y.at[i]);
-    note_within(b, "copy from exact", &y, pair_error(b, &y),
-                b->be[0]->prec == PRECISION_BF16 ? 0x1p-8 : 0);
+    pair_note(b, "copy from exact", &y, pair_error(b, &y),
+              b->be[0]->prec == PRECISION_BF16 ? 0x1p-8 : 0);
     EACH(i) b->be[i]->op->zero(b->be[i], y.at[i]);
-    note_within(b, "zero", &y, pair_error_each(b, &y, 1), 0);
+    pair_note(b, "zero", &y, pair_error_each(b, &y, 1), 0);
 }
 
 static void dense(both *b, int64_t rows, int64_t cols) {
@@ -138,7 +109,7 @@ static void dense(both *b, int64_t rows, int64_t cols) {
     }
     pair table = pair_new(b, 201, cols, false, -1, 1);
     EACH(i) b->be[i]->op->embed(b->be[i], table.at[i], ids, y.at[i]);
-    note_within(b, "embed", &y, pair_error(b, &y), 0);
+    pair_note(b, "embed", &y, pair_error(b, &y), 0);
     for (int64_t t = 0; t < rows; t++)
         ids[t] = (int32_t)(rows - 1 - t);
     pair many = pair_new(b, rows + 2, cols, false, -1, 1);
@@ -248,7 +219,7 @@ static void shifts(both *b, int64_t rows, int64_t cols) {
     for (int again = 0; again < 2; again++) { // the second block starts from the first one's tail
         EACH(i) b->be[i]->op->token_shift(b->be[i], x.at[i], tail.at[i], y.at[i]);
         note(b, "token_shift", &y);
-        note_within(b, "token_shift's tail", &tail, pair_error(b, &tail), 0);
+        pair_note(b, "token_shift's tail", &tail, pair_error(b, &tail), 0);
     }
     EACH(i) b->be[i]->op->mix(b->be[i], x.at[i], d.at[i], m.at[i], y.at[i]);
     note(b, "mix", &y);
@@ -272,7 +243,7 @@ static void shifts(both *b, int64_t rows, int64_t cols) {
                                      width > 1 ? past.at[i] : MAT_NONE, again ? ACT_NONE : ACT_SILU,
                                      y.at[i]);
             note(b, again ? "short_conv without bias" : "short_conv", &y);
-            note_within(b, "short_conv's tail", &past, pair_error(b, &past), 0);
+            pair_note(b, "short_conv's tail", &past, pair_error(b, &past), 0);
         }
     }
 }
@@ -321,8 +292,7 @@ static void averages(both *b, int64_t rows, int64_t cols) {
         EACH(i)
         b->be[i]->op->wkv(b->be[i], k.at[i], v.at[i], u.at[i], w.at[i], state.at[i], o.at[i]);
         // A weight is e^x with x up to some 2000 (511 tokens of -4): float keeps 24 bits of x.
-        note_within(b, "wkv", &o, pair_error(b, &o),
-                    b->be[0]->prec == PRECISION_BF16 ? 2e-2 : 2e-4);
+        pair_note(b, "wkv", &o, pair_error(b, &o), b->be[0]->prec == PRECISION_BF16 ? 2e-2 : 2e-4);
     }
 }
 
@@ -378,7 +348,6 @@ static void rotary_positions_and_attention_agree(void **state) {
     };
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
         both b;
-        n_list = 0;
         both_open(&b, precisions[p]);
         for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) {
             int64_t T = cases[j].rows, past = cases[j].first, d = cases[j].d, c = cases[j].c;
@@ -400,7 +369,7 @@ static void rotary_positions_and_attention_agree(void **state) {
             note(&b, "rotate", &k);
             both_reset(&b);
         }
-        print_worst(&b);
+        pair_print_worst(&b);
         both_close(&b);
     }
 }
