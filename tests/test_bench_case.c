@@ -8,6 +8,7 @@
 #include "core/nvml.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -177,7 +178,7 @@ static void every_operation_passes_its_gate_at_odd_sizes(void **state) {
         assert_true(s.n > 0 && s.median > 0 && row->cold.n > 0);
         assert_true(row->flop > 0 && row->bytes > 0 && row->floor_ms > 0 && row->kernel[0]);
         assert_true(row->error <= row->tolerance);
-        worst = fmax(worst, row->error / row->tolerance);
+        worst = worse(worst, row->error / row->tolerance);
         // What warm-up keeps out is known, and the first sample is not it.
         assert_true(row->first_ms > 0);
         double first[64];

@@ -1,6 +1,7 @@
 // Statistics of benchmarks against tables and closed forms.
 #include "bench/stats.h"
 #include "core/random.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,7 +21,7 @@ static void student_t_is_that_of_tables(void **state) {
                  {0.1, 30, 1.6973},  {0.05, 1e6, 1.9600}, {0.0001, 14, 5.3634}};
     double worst = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        worst = fmax(worst, fabs(stats_t(table[i].p, table[i].dof) - table[i].t));
+        worst = worse(worst, fabs(stats_t(table[i].p, table[i].dof) - table[i].t));
     printf("measured student t: off by %.1e at most\n", worst);
     assert_true(worst < 2e-4); // the tables' last digit
 }

@@ -4,6 +4,7 @@
 #include "tests/cuda_pair.h"
 #include "tests/eigen_match.h"
 #include "tests/spectrum_cases.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -94,11 +95,11 @@ static void compare(const heads *h, const batch *b, const char *name) {
         assert_true(spectrum_window_dense(j->x, j->last, j->W, want, cond, &f, &e));
         for (int k = 0; k < K; k++)
             unit[k] = 1e-14 * s[0] * (1 + cond[k]);
-        worst = fmax(worst, eigen_match(j->eig, want, unit, K));
-        norm = fmax(norm, fabs(j->facts->norm2 / s[0] - 1));
-        asymmetry = fmax(asymmetry, fabs(j->facts->asymmetry - f.asymmetry));
+        worst = worse(worst, eigen_match(j->eig, want, unit, K));
+        norm = worse(norm, fabs(j->facts->norm2 / s[0] - 1));
+        asymmetry = worse(asymmetry, fabs(j->facts->asymmetry - f.asymmetry));
         if (isfinite(f.logabsdet))
-            det = fmax(det, fabs(j->facts->logabsdet - f.logabsdet));
+            det = worse(det, fabs(j->facts->logabsdet - f.logabsdet));
         assert_true(j->facts->log_scale == 0 && f.log_scale == 0);
         assert_int_equal(j->facts->frozen, f.frozen);
     }

@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_model.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -393,7 +394,7 @@ static void going_back_changes_nothing(void **state) {
                     fwd_point_free(here);
             }
             for (int k = 0; k + 1 < T; k++)
-                worst = fmax(worst, fabs(plain.loss[k] - back.loss[k]));
+                worst = worse(worst, fabs(plain.loss[k] - back.loss[k]));
             fwd_point_free(first);
             fwd_point_free(later);
             fwd_free(f);
@@ -429,7 +430,7 @@ static void a_head_that_is_off_is_one_whose_output_weights_are_zero(void **state
     naive plain = naive_run(t, ids, T);
     double same = 0;
     for (int i = 0; i + 1 < T; i++)
-        same = fmax(same, fabs(on.loss[i] - plain.loss[i]));
+        same = worse(same, fabs(on.loss[i] - plain.loss[i]));
     naive_free(&plain);
     for (int k = 0; k < 2; k++) {
         tiny_tensor *w = tiny_get(t, "model.layers.%d.attn.o_proj.weight", head[k].layer);
@@ -440,8 +441,8 @@ static void a_head_that_is_off_is_one_whose_output_weights_are_zero(void **state
     naive cut = naive_run(t, ids, T);
     double away = 0, change = 0;
     for (int i = 0; i + 1 < T; i++) {
-        away = fmax(away, fabs(off.loss[i] - cut.loss[i]));
-        change = fmax(change, fabs(off.loss[i] - on.loss[i]));
+        away = worse(away, fabs(off.loss[i] - cut.loss[i]));
+        change = worse(change, fabs(off.loss[i] - on.loss[i]));
     }
     naive_free(&cut);
     printf("    measured: %.1e from the zeroed weights, %.1e from plain loops; largest change %.2f "

@@ -5,6 +5,7 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_model.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <omp.h>
@@ -184,7 +185,7 @@ static void short_rows_agree_with_plain_loops(void **state) {
                 naive want = naive_run(t, ids, lengths[i]);
                 seen got = pass(t, &b, ids, lengths[i], 64, NULL);
                 double d = differ(t, want.loss, want.state, &got);
-                worst[p] = fmax(worst[p], d);
+                worst[p] = worse(worst[p], d);
                 if (!(d <= bound(prec)))
                     fail_msg("%s (case %d), %lld tokens in %s: off by %g", zoo[z].family, z,
                              (long long)lengths[i], precision_name(prec), d);
@@ -223,7 +224,7 @@ static void block_sizes_do_not_change_the_result(void **state) {
                 assert_int_equal(got.told, T);
                 assert_int_equal(got.blocks, (T + blocks[i] - 1) / blocks[i]);
                 double d = differ(t, whole.loss, whole.state, &got);
-                worst[p] = fmax(worst[p], d);
+                worst[p] = worse(worst[p], d);
                 if (!(d <= bound(prec)))
                     fail_msg("%s (case %d), blocks of %lld in %s: off by %g", zoo[z].family, z,
                              (long long)blocks[i], precision_name(prec), d);
@@ -275,7 +276,7 @@ static void threads_do_not_change_the_result(void **state) {
         bench two = open_model(t, PRECISION_F32, 2);
         seen b = pass(t, &two, ids, 300, 256, NULL);
         close_model(&two);
-        worst = fmax(worst, differ(t, a.loss, a.state, &b));
+        worst = worse(worst, differ(t, a.loss, a.state, &b));
         seen_free(&a);
         seen_free(&b);
         free(ids);
@@ -426,7 +427,7 @@ static void a_reset_id_starts_a_document(void **state) {
         naive want = naive_run(t, ids + 33, T - 33);
         double worst = 0;
         for (int i = 0; i < T - 34; i++)
-            worst = fmax(worst, fabs(want.loss[i] - a.loss[33 + i]));
+            worst = worse(worst, fabs(want.loss[i] - a.loss[33 + i]));
         assert_true(worst <= 1e-12);
         naive_free(&want);
         seen_free(&a), seen_free(&c);

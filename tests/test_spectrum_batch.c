@@ -3,6 +3,7 @@
 #include "kernels/spectrum_batch.h"
 #include "tests/eigen_match.h"
 #include "tests/spectrum_cases.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -74,10 +75,10 @@ static void raw_windows_become_answers(void **state) {
         for (int i = 0; i < 2; i++) {
             assert_true(job[i].done);
             assert_true(spectrum_window_dense(&c.x, last[i], W[i], want, NULL, &f, &e));
-            worst = fmax(worst, eigen_match(eig[i], want, NULL, K));
-            facts_worst = fmax(facts_worst, fabs(facts[i].norm2 / f.norm2 - 1));
-            facts_worst = fmax(facts_worst, fabs(facts[i].asymmetry - f.asymmetry));
-            facts_worst = fmax(facts_worst, fabs(facts[i].logabsdet - f.logabsdet));
+            worst = worse(worst, eigen_match(eig[i], want, NULL, K));
+            facts_worst = worse(facts_worst, fabs(facts[i].norm2 / f.norm2 - 1));
+            facts_worst = worse(facts_worst, fabs(facts[i].asymmetry - f.asymmetry));
+            facts_worst = worse(facts_worst, fabs(facts[i].logabsdet - f.logabsdet));
             assert_true(facts[i].radius == cabs(eig[i][0]) && facts[i].frozen == f.frozen);
         }
         // A window that was not solved stays undone.
@@ -232,7 +233,7 @@ static void plans_give_the_exponents(void **state) {
         assert_true(job.done);
         assert_true(spectrum_lyapunov(&c.x, 2, T - 3, want, &e));
         for (int i = 0; i < K; i++)
-            worst = fmax(worst, fabs(got[i] - want[i]));
+            worst = worse(worst, fabs(got[i] - want[i]));
         lyapunov_plan_free(&plan);
         case_free(&c);
     }

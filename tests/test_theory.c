@@ -10,6 +10,7 @@
 #include "kernels/spectrum.h"
 #include "tests/files.h"
 #include "tests/tiny_model.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -182,8 +183,8 @@ static void spectra_are_roots_of_unity(void **state) {
                 for (int n = 0; n < view.K; n++) {
                     double turn = carg(eig[n]) / (2 * M_PI) * order;
                     double angle = fabs(turn - round(turn)) * 2 * M_PI / order;
-                    worst_angle = fmax(worst_angle, angle);
-                    worst_modulus = fmax(worst_modulus, fabs(cabs(eig[n]) - 1) / each);
+                    worst_angle = worse(worst_angle, angle);
+                    worst_modulus = worse(worst_modulus, fabs(cabs(eig[n]) - 1) / each);
                 }
             }
         fwd_free(f);
@@ -204,7 +205,7 @@ static void silu_inverse_inverts_and_vectors_keep_their_direction(void **state) 
     double worst = 0;
     for (double y = -0.278; y < 8; y += 0.013) {
         double z = silu_inverse(y);
-        worst = fmax(worst, fabs(z / (1 + exp(-z)) - y));
+        worst = worse(worst, fabs(z / (1 + exp(-z)) - y));
     }
     assert_true(worst <= 1e-14);
     uint64_t seed = 9;
@@ -308,9 +309,9 @@ static void a_plain_program_reads_the_same_losses_and_states(void **state) {
         fwd *f = fwd_new(x.m, T, T, &e);
         assert_true(fwd_row(f, ids, T, NULL, probes, 1, NULL, NULL, &e));
         for (int t = 0; t + 1 < T; t++)
-            worst = fmax(worst, fabs(loss[t] - n.loss[t]));
+            worst = worse(worst, fabs(loss[t] - n.loss[t]));
         for (int c = 0; c < s->K * s->V; c++)
-            worst_state = fmax(worst_state, fabs(last[c] - n.state[0][c]));
+            worst_state = worse(worst_state, fabs(last[c] - n.state[0][c]));
         fwd_free(f);
         naive_free(&n);
         tiny_free(plain);

@@ -5,6 +5,7 @@
 #include "core/mem.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -164,7 +165,7 @@ static void the_boundary_is_where_the_discriminant_vanishes(void **state) {
             for (size_t i = 0; i < b->series[s].n; i++) {
                 double b1 = b->series[s].x[i], b2 = b->series[s].y[i];
                 double tau = 2 - b1 - b2 + b1 * b2 * cosine * cosine;
-                worst = fmax(worst, fabs(tau * tau - 4 * (1 - b1) * (1 - b2)));
+                worst = worse(worst, fabs(tau * tau - 4 * (1 - b1) * (1 - b2)));
             }
         }
         figures_free(&f);

@@ -6,6 +6,7 @@
 #include "core/npy.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/worst.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -189,7 +190,7 @@ static void trained_groups_have_their_peers_accuracy(void **state) {
             double sum = 0;
             for (int k = from; k < from + 32; k++)
                 sum += peer[k] / 32;
-            worst = fmax(worst, fabs(sum - words_mean(&r, from, from + 32)));
+            worst = worse(worst, fabs(sum - words_mean(&r, from, from + 32)));
         }
         printf(
             "measured %s, %lld words: blocks of 32 within %.4f of the peer's 1024 (allowed %.2f)\n",
@@ -256,7 +257,7 @@ static void constructions_are_representations_in_their_dimension(void **state) {
         opened o = open_folder(written(known[i].name), 0);
         assert_true(mechanism_run(o.m, o.t, 1, &x, &e));
         assert_int_equal(x.head[0].dims, known[i].dims);
-        worst = fmax(worst, x.head[0].fit_rms);
+        worst = worse(worst, x.head[0].fit_rms);
         assert_true(x.head[0].spread < 1e-6);
         // S06: write strengths are 0 or 2.
         for (int g = 0; g < o.t->n_inputs * x.head[0].n_h; g++)
