@@ -162,10 +162,19 @@ static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64
     return n;
 }
 
+// Condition numbers are the host's.
+static bool for_device(const backend *be, const spectrum_layer *l, const job *j) {
+    if (j->kind == JOB_WINDOW)
+        return be->op->window_spectra && !l->head[j->head].cond;
+    return j->kind == JOB_LYAPUNOV && be->op->lyapunov_spectra;
+}
+
 // Windows and exponents that the device does many at a time; it leaves some undone.
 static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const tape *tape,
                       backend *be, err *e) {
     const spectrum_result *r = p->r;
+    if (!be->op->window_spectra && !be->op->lyapunov_spectra)
+        return true;
     size_t N = (size_t)n, H = (size_t)l->n_heads;
     int64_t n_w = 0, n_l = 0, done_w = 0, done_l = 0;
     transitions *x = mem_alloc(H, sizeof *x, "heads", e);
@@ -179,15 +188,16 @@ static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const ta
         const job *j = &jobs[i];
         spectrum_head *h = &l->head[j->head];
         int64_t at = j->window * r->samples + j->sample;
-        // Condition numbers are the host's.
-        if (j->kind == JOB_WINDOW && be->op->window_spectra && !h->cond) {
+        if (!for_device(be, l, j))
+            continue;
+        if (j->kind == JOB_WINDOW) {
             w[n_w] = (window_job){.x = &x[j->head],
                                   .last = j->last,
                                   .W = r->windows[j->window],
                                   .eig = h->eig + at * l->shape.K,
                                   .facts = &facts[n_w]};
             n_w++;
-        } else if (j->kind == JOB_LYAPUNOV && be->op->lyapunov_spectra) {
+        } else {
             y[n_l++] = (lyapunov_job){
                 .x = &x[j->head], .first = j->first, .n = j->n, .exponents = h->lyapunov};
         }
@@ -196,12 +206,13 @@ static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const ta
          (n_l == 0 || be->op->lyapunov_spectra(be, y, n_l, e));
     for (int64_t i = 0; ok && i < n; i++) {
         job *j = &jobs[i];
-        spectrum_head *h = &l->head[j->head];
-        if (j->kind == JOB_WINDOW && done_w < n_w) {
+        if (!for_device(be, l, j))
+            continue;
+        if (j->kind == JOB_WINDOW) {
             if ((j->done = w[done_w].done))
-                h->facts[j->window * r->samples + j->sample] = facts[done_w];
+                l->head[j->head].facts[j->window * r->samples + j->sample] = facts[done_w];
             done_w++;
-        } else if (j->kind == JOB_LYAPUNOV && done_l < n_l) {
+        } else {
             j->done = y[done_l++].done;
         }
     }
