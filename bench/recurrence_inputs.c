@@ -39,9 +39,9 @@ static void fill_exact(backend *be, uint64_t *r, mat m, int heads, maker make, d
 }
 
 // Wide inputs would cost the host minutes: a pool of a few million numbers is made once and copied on
-// the device in stretches from random rows, turned by a random number of heads (a multiple of four, so
-// that the heads that hardly forget stay where they are). A head meets the same row again only after
-// pool rows x heads / 4 tokens.
+// the device in stretches from random rows, turned by a random number of heads: a multiple of four, so
+// that the heads that hardly forget stay where they are when there are 4 n of them. Rows of a pool come
+// back, after (pool rows x heads / 4) tokens on average for one head.
 static void fill(backend *be, uint64_t *r, mat m, int heads, maker make, double factor, err *e) {
     enum { POOL = 1 << 21 };
     int64_t rows = POOL / m.cols > 8 ? POOL / m.cols : 8, width = m.cols / heads;
