@@ -1,7 +1,7 @@
 // The tensor-core delta rule (kernels/cuda/delta.h) alone, without the program: held against loops in
 // double, then timed.
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta.cu
-//   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above 5e-3
+//   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above what is allowed
 //   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit
 // Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.
 #include "kernels/cuda/delta.h"
@@ -186,7 +186,6 @@ struct session {
         call.n_h = p.n_h;
         call.T = p.tokens;
         call.n_rows = p.rows;
-        call.all_tokens = p.rows * p.tokens;
         call.scale = 1 / sqrtf((float)p.K);
         plan = delta_plan_for(&call, processors, p.segments);
         size_t floats = delta_scratch(&call, &plan);
@@ -243,6 +242,12 @@ static void compare_head(const problem &p, const inputs &x, int row, int h,
     }
 }
 
+// bfloat16 outputs are off by 1.7e-3 through their own rounding, the kernel by up to 2.5e-3; one key in every
+// row leaves 9e-3 (docs/kernels.md).
+static double allowed(const problem &p) {
+    return p.keys == ONE_KEY ? 2e-2 : 5e-3;
+}
+
 static bool check(const problem &p, int processors) {
     inputs x(p);
     session s(p, x, processors);
@@ -258,7 +263,7 @@ static bool check(const problem &p, int processors) {
         for (int h = 0; h < p.H; h++)
             compare_head(p, x, row, h, o, state, sums);
     const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]);
-    const bool good = in_o <= 5e-3 && in_state <= 5e-3; // false for NaN
+    const bool good = in_o <= allowed(p) && in_state <= allowed(p); // false for NaN
     printf("%-28s %2d segments  o %.2e  state %.2e%s\n", p.name, s.plan.segments, in_o, in_state,
            good ? "" : "  WRONG");
     return good;

@@ -65,9 +65,8 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     t->head = (int)(i / s.value_blocks % s.H);
     t->row = (int)(i / per_row);
     t->key_head = t->head / (s.H / s.Hk);
-    t->token0 = s.starts ? s.starts[t->row] : t->row * s.T;
-    t->n_tokens = s.starts ? s.starts[t->row + 1] - t->token0 : s.T;
-    const int chunks = (int)((t->n_tokens + s.tokens - 1) / s.tokens);
+    t->token0 = t->row * s.T;
+    const int chunks = (int)((s.T + s.tokens - 1) / s.tokens);
     t->first = segment * s.per_segment;
     t->last = min(chunks, t->first + s.per_segment);
     const int64_t head = (int64_t)t->row * s.H + t->head;
@@ -93,7 +92,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     if constexpr (gated) {
         if (t->kind == TASK_OUTPUT)
             return true;
-        const int64_t t1 = min(t->n_tokens, (int64_t)t->last * s.tokens) + t->token0;
+        const int64_t t1 = min(s.T, (int64_t)t->last * s.tokens) + t->token0;
         if (t->kind == TASK_TRANSITION) {
             bool gone = decay_sum(s, t->head, t->token0 + (int64_t)t->first * s.tokens, t1,
                                   shared) < NOTHING;
@@ -184,10 +183,7 @@ __global__ void __launch_bounds__(SCAN_THREADS)
     scan_shared *m = (scan_shared *)bytes;
     const int head = blockIdx.x, v0 = blockIdx.y * SCAN_COLUMNS, tid = threadIdx.x;
     const int64_t heads = (int64_t)s.n_rows * s.H;
-    const int row = head / s.H;
-    const int64_t tokens = s.starts ? s.starts[row + 1] - s.starts[row] : s.T;
-    const int chunks = (int)((tokens + s.tokens - 1) / s.tokens),
-              segments = (chunks + s.per_segment - 1) / s.per_segment;
+    const int segments = s.segments;
     const int half = tid / 128, rg = tid % 128 / 4, cg = tid % 4;
     auto end_of = [&](int segment) {
         return space.ends + ((int64_t)segment * heads + head) * s.K * s.V + v0;
@@ -203,8 +199,6 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         }
         copy_commit();
     };
-    if (segments < 3)
-        return;
     fetch(1);
     for (int i = tid; i < WIDTH * SCAN_COLUMNS; i += SCAN_THREADS) {
         int k = i / SCAN_COLUMNS, v = i % SCAN_COLUMNS;
@@ -271,6 +265,8 @@ static double end_us(bool gated) {
 }
 #define HOP_US  1.6
 #define PASS_US 4.0
+// Enough for one head: the scan walks the segments one by one.
+#define MOST_SEGMENTS 64
 
 static double waves(double blocks, int processors) {
     return ceil(blocks / processors);
@@ -278,15 +274,17 @@ static double waves(double blocks, int processors) {
 
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
     const int tokens = CHUNK / s->n_h;
-    const int64_t row = s->starts && s->n_rows > 0 ? s->all_tokens / s->n_rows : s->T;
-    const int chunks = (int)((row + tokens - 1) / tokens);
+    const int chunks = (int)((s->T + tokens - 1) / tokens), most = chunks < 1 ? 1
+                                                                   : chunks < MOST_SEGMENTS
+                                                                       ? chunks
+                                                                       : MOST_SEGMENTS;
     const double transitions = (double)s->n_rows * s->H,
                  heads = transitions * ((s->V + WIDTH - 1) / WIDTH);
     const bool gated = s->decay != NULL;
     delta_plan best = {};
     double least = 0;
-    for (int n = 1; n <= 64 && (n == 1 || n <= chunks); n++) {
-        if (segments && n != segments)
+    for (int n = 1; n <= most; n++) {
+        if (segments && n != (segments < most ? segments : most))
             continue;
         delta_plan p = {};
         p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
@@ -406,15 +404,16 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.tokens = CHUNK / s.n_h;
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
-    if (s.all_tokens == 0)
+    const int64_t tokens = s.n_rows * s.T;
+    if (tokens == 0)
         return cudaSuccess;
     segment_space space = space_of(&s, plan, scratch);
     delta_maps maps;
-    cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, s.all_tokens, s.ldq, s.tokens);
+    cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, tokens, s.ldq, s.tokens);
     if (r == cudaSuccess)
-        r = map_of(&maps.k, s.k, s.K, s.Hk, s.all_tokens * s.n_h, s.ldk, s.tokens * s.n_h);
+        r = map_of(&maps.k, s.k, s.K, s.Hk, tokens * s.n_h, s.ldk, s.tokens * s.n_h);
     if (r == cudaSuccess)
-        r = map_of(&maps.v, s.v, s.V, s.H, s.all_tokens * s.n_h, s.ldv, s.tokens * s.n_h);
+        r = map_of(&maps.v, s.v, s.V, s.H, tokens * s.n_h, s.ldv, s.tokens * s.n_h);
     if (r != cudaSuccess)
         return r;
     return s.decay ? run_queries<true>(s, maps, space, state, ld, stream)

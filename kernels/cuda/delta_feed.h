@@ -108,7 +108,7 @@ HOPPER_DEVICE void feed_load(const delta_call &s, const delta_maps &maps, const 
         for (int i = 0; i < 2; i++) {
             const int r = 2 * lane + i;
             const int64_t t = (int64_t)chunk * s.tokens + r / s.n_h;
-            const bool in = r < rows && t < task.n_tokens;
+            const bool in = r < rows && t < s.T;
             const int64_t token = task.token0 + t;
             beta[i] = !in      ? 0.0f
                       : s.beta ? s.beta[(token * s.n_h + r % s.n_h) * s.ldbeta + task.head]
@@ -167,7 +167,7 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
             if constexpr (output)
                 feed_convert<queries * 16>(q);
         }
-        const int64_t left = task.n_tokens - (int64_t)chunk * s.tokens;
+        const int64_t left = s.T - (int64_t)chunk * s.tokens;
         if (left < s.tokens) {
             named_barrier(CONVERTERS_BARRIER, CONVERTERS);
             feed_clear(k, (int)left * s.n_h, CHUNK);

@@ -186,7 +186,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_wait<0>();
         state_keys(u, packed, shared_address(m->in[next].k));
         if constexpr (output) {
-            const int64_t left = task.n_tokens - (int64_t)(task.first + i) * s.tokens;
+            const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
             state_store<queries>(acc, scale, o, 8 * s.ldo, left < s.tokens ? (int)left : s.tokens,
                                  width - own);
             o += s.tokens * s.ldo;

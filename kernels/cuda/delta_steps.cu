@@ -46,7 +46,7 @@ bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
         p->erase != ERASE_KEY || p->decay == DECAY_CHANNEL || p->K > WIDTH || p->n_h > CHUNK / 4 ||
         s->T * p->n_h < CHUNK || !engine_takes(s->q, p->K) || !engine_takes(s->k, p->K) ||
         !engine_takes(s->v, p->V) || o.esize != sizeof(bf16) || o.ld % 2 != 0 ||
-        s->T * p->n_h > INT32_MAX || !is_hopper(of(be)->device))
+        (uintptr_t)o.p % 4 != 0 || s->T * p->n_h > INT32_MAX || !is_hopper(of(be)->device))
         return false;
     delta_call c = {};
     c.q = (const bf16 *)s->q.p;
@@ -66,19 +66,15 @@ bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
     c.K = p->K;
     c.V = p->V;
     c.n_h = p->n_h;
-    c.T = c.all_tokens = s->T;
+    c.T = s->T;
     c.n_rows = 1;
     c.scale = (float)p->scale;
-    int processors = 0;
-    if (!cuda_ok(
-            be, cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, of(be)->device),
-            "number of multiprocessors"))
-        return true; // the failure is kept
+    const int processors = of(be)->processors;
     delta_plan plan = delta_plan_for(&c, processors, 0);
     size_t floats = delta_scratch(&c, &plan);
     float *scratch = floats ? (float *)device_scratch(be, floats * sizeof(float)) : NULL;
     if (floats && !scratch)
-        return true;
+        return true; // the failure is kept
     name_kernel(be, &c, &plan, processors);
     c.done = pass_done;
     c.done_ctx = be;

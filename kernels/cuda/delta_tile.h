@@ -23,22 +23,21 @@ enum {
     CONVERTERS_BARRIER = 2,
 };
 
-// One call. A row is one sequence of tokens; rows lie behind each other in q, k, v, o, beta and decay.
+// One call. A row is one sequence of T tokens; rows lie behind each other in q, k, v, o, beta and decay.
 typedef struct delta_call {
     const bf16 *q, *k, *v;     // tokens, micro-steps, micro-steps
     const float *beta, *decay; // per micro-step or NULL (= 1); natural log per token or NULL
     int64_t ldq, ldk, ldv, ldbeta, lddecay, ldo;
     bf16 *o;
     int H, Hk, K, V, n_h;
-    int64_t T;             // tokens of a row, when starts is NULL
-    const int64_t *starts; // on the device: tokens before row r; n_rows + 1 of them, or NULL
+    int64_t T; // tokens of a row
     int n_rows;
-    int64_t all_tokens; // of all rows
-    float scale;
+    float scale; // of the read-out
+    // Set by delta_run:
     int value_blocks; // of WIDTH values
     int tokens;       // of a whole chunk
     int per_segment;  // chunks
-    int segments;     // of the longest row
+    int segments;
     // Told on the host behind the launch of each pass; NULL: nobody listens.
     void (*done)(void *ctx, const char *pass);
     void *done_ctx;
@@ -87,7 +86,6 @@ struct delta_task {
     int head, key_head, block, row;
     int first, last;        // chunks
     int64_t token0;         // first token of the row
-    int64_t n_tokens;       // of the row
     const float *from;      // state before, [K, V]; NULL: zero, or I for TASK_TRANSITION
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row
