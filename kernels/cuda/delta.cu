@@ -25,7 +25,7 @@ __device__ static float decay_sum(const delta_call &s, int head, int64_t t0, int
                                   float *shared) {
     float sum = 0;
     for (int64_t t = t0 + threadIdx.x; t < t1; t += DELTA_THREADS)
-        sum += fmaxf(s.decay[t * s.lddecay + head], -1e4f) * 1.44269504f;
+        sum += at_least(s.decay[t * s.lddecay + head], -1e4f) * 1.44269504f;
     sum = warp_sum(sum);
     if (threadIdx.x % 32 == 0)
         shared[threadIdx.x / 32] = sum;

@@ -59,8 +59,8 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
     *(float2 *)(g->beta + 2 * lane) = make_float2(beta[0], beta[1]);
     if constexpr (gated) {
         const double log2e = 1.4426950408889634;
-        double a = fmax((double)decay[0] * log2e, -256.0),
-               b = a + fmax((double)decay[1] * log2e, -256.0);
+        double a = at_least((double)decay[0] * log2e, -256.0),
+               b = a + at_least((double)decay[1] * log2e, -256.0);
         double sum = b;
 #pragma unroll
         for (int d = 1; d < 32; d *= 2) {

@@ -65,6 +65,11 @@ struct delta_gates {
     float none[2];
 };
 
+// fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
+template <class T> HOPPER_DEVICE T at_least(T x, T low) {
+    return x < low ? low : x;
+}
+
 struct delta_shared {
     struct {
         unsigned char k[TILE], q[TILE]; // arrive as bf16, become fp16
