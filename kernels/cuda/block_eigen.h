@@ -6,8 +6,12 @@
 // (behind a barrier). Inside, a thread works on whole columns or whole rows; `shared` is read by all
 // between barriers only. Right first: one matrix takes milliseconds, but a device takes a hundred at
 // a time.
-#ifndef DELTOP_BLOCK_EIGEN_H
-#define DELTOP_BLOCK_EIGEN_H
+#ifndef DELTOP_CUDA_BLOCK_EIGEN_H
+#define DELTOP_CUDA_BLOCK_EIGEN_H
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
 
 enum { BLOCK_THREADS = 256, BLOCK_MOST = 256 };
 

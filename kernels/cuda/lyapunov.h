@@ -8,8 +8,14 @@
 //
 // Barriers: two around the staging of factors, one a column of a QR, one at its end (vectors have been
 // used).
-#ifndef DELTOP_LYAPUNOV_H
-#define DELTOP_LYAPUNOV_H
+#ifndef DELTOP_CUDA_LYAPUNOV_H
+#define DELTOP_CUDA_LYAPUNOV_H
+
+#include "kernels/cuda/shared_memory.h"
+
+extern "C" {
+#include "kernels/spectrum_batch.h"
+}
 
 enum { LYAPUNOV_LANES = 8, LYAPUNOV_STAGE = 8 };
 

@@ -22,10 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/states_finish.h"
 #include "kernels/cuda/states_march.h"
 #include "kernels/cuda/states_reduce.h"
-// uses reduce_job
-#include "kernels/cuda/states_finish.h"
 
 enum {
     LARGEST = 128, // K, V

@@ -2,6 +2,8 @@
 #ifndef DELTOP_STATES_FINISH_H
 #define DELTOP_STATES_FINISH_H
 
+#include "kernels/cuda/shared_memory.h"
+#include "kernels/cuda/states_reduce.h"
 #include "kernels/cuda/tridiag.h"
 
 // Large blocks: the few that there are take the room of few blocks of states_reduce.

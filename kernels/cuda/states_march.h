@@ -14,10 +14,7 @@
 #ifndef DELTOP_STATES_MARCH_H
 #define DELTOP_STATES_MARCH_H
 
-// Dynamic shared memory; a host emulation defines its own.
-#ifndef SHARED_MEMORY
-#define SHARED_MEMORY(name) extern __shared__ __align__(16) unsigned char name[]
-#endif
+#include "kernels/cuda/shared_memory.h"
 
 enum { MARCH_LANES = 4, MARCH_THREADS = 512, MARCH_STAGE = MARCH_THREADS / 32 };
 

@@ -12,7 +12,9 @@
 #ifndef DELTOP_STATES_REDUCE_H
 #define DELTOP_STATES_REDUCE_H
 
+#include "kernels/cuda/shared_memory.h"
 #include "kernels/cuda/states_gram.h"
+#include "kernels/cuda/states_march.h"
 
 #define STATE_ZERO       INT_MIN // in `exponent`: the state is zero
 #define STATE_NOT_FINITE INT_MAX

@@ -2,21 +2,10 @@
 // Heads of one call are alike (K, n_h, kinds); what is not, or does not suit, stays undone.
 #include "kernels/cuda/ops.h"
 
-#include <float.h>
-#include <limits.h>
-#include <math.h>
-#include <stdlib.h>
-#include <vector>
-
-#include "kernels/cuda/states_march.h"
-// uses SHARED_MEMORY
+#include "kernels/cuda/lyapunov.h"
 #include "kernels/cuda/windows.h"
 
-extern "C" {
-#include "kernels/spectrum_batch.h"
-}
-// uses lyapunov_op
-#include "kernels/cuda/lyapunov.h"
+#include <vector>
 
 static const size_t MOST_BYTES = (size_t)1 << 30;
 enum { MOST_K = BLOCK_MOST, MOST_LYAPUNOV_K = 128 };
@@ -176,8 +165,7 @@ static bool solve_alike(backend *be, window_job *jobs, const std::vector<int64_t
     if (!list)
         return false;
     if (core) {
-        size_t bytes = sizeof(block_scratch);
-        window_core<<<(unsigned)n, BLOCK_THREADS, bytes, of(be)->stream>>>(s, list);
+        window_core<<<(unsigned)n, BLOCK_THREADS, sizeof(block_scratch), of(be)->stream>>>(s, list);
         if (!cuda_ok(be, cudaGetLastError(), "short windows"))
             return false;
     } else if (!launch_products(be, s, list, n)) {

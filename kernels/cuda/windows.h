@@ -8,10 +8,11 @@
 //
 // A power of two is taken out of each column now and then; window_solve brings max |P| into [1/2, 1).
 // What the host adds: scalar decays and the largest of each token's channel decays, as logarithms.
-#ifndef DELTOP_WINDOWS_H
-#define DELTOP_WINDOWS_H
+#ifndef DELTOP_CUDA_WINDOWS_H
+#define DELTOP_CUDA_WINDOWS_H
 
 #include "kernels/cuda/block_eigen.h"
+#include "kernels/cuda/shared_memory.h"
 
 enum { PRODUCT_LANES = 8, PRODUCT_COLUMNS = BLOCK_THREADS / PRODUCT_LANES, PRODUCT_STAGE = 16 };
 
