@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 enum { ROUNDS_MOST = 128 };
-#define LEAST_NOISE 0.003 // below this no clock and no allocator is to be trusted
 
 // The level of one run's row, as verdicts take it.
 static double level(const bench_row *row) {
@@ -48,7 +47,7 @@ bool bench_calibrate(const bench_plan *p, int times, record *out, err *e) {
     double typical = known ? stats_quantile(sorted, known, 0.5) : (double)NAN;
     for (size_t i = 0; ok && i < n && i < out->n; i++)
         if (isfinite(sd[i]))
-            out->rows[i].noise = fmax(fmax(sd[i], typical), LEAST_NOISE);
+            out->rows[i].noise = fmax(fmax(sd[i], typical), VERDICT_LEAST_NOISE);
     free(x);
     free(sd);
     return ok;

@@ -48,7 +48,7 @@ static bool spread_of_baselines(const record *old, size_t n_old, record *pooled,
         for (size_t k = 0; k < n; k++)
             var += (x[k] - mean) * (x[k] - mean);
         if (n >= 3 && !isfinite(pooled->rows[i].noise))
-            pooled->rows[i].noise = fmax(sqrt(var / (double)(n - 1)), 0.003);
+            pooled->rows[i].noise = fmax(sqrt(var / (double)(n - 1)), VERDICT_LEAST_NOISE);
     }
     for (size_t f = 0; theirs && f < n_old; f++)
         row_keys_free(theirs[f], old[f].n);

@@ -29,7 +29,8 @@ typedef enum {
 enum { N_VERDICTS = VERDICT_INCOMPARABLE + 1 };
 const char *verdict_name(verdict_kind v);
 
-#define VERDICT_QUANTILE 0.25
+#define VERDICT_QUANTILE    0.25
+#define VERDICT_LEAST_NOISE 0.003 // below this no clock and no allocator is to be trusted
 
 typedef struct verdict_rules {
     double threshold; // a change below this share is none that counts; 0.05
