@@ -1,6 +1,6 @@
 // The tensor-core delta rule (kernels/cuda/delta.h) alone, without the program: held against loops in
 // double, then timed.
-//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta.cu
+//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta{,_plan}.cu
 //   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above what is allowed
 //   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit
 // Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.

@@ -7,7 +7,6 @@
 #include "kernels/cuda/delta.h"
 
 #include <cudaTypedefs.h>
-#include <math.h>
 
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
@@ -253,61 +252,6 @@ __global__ void __launch_bounds__(SCAN_THREADS)
                 }
         __syncthreads();
     }
-}
-
-// Microseconds, measured on an H200: of a chunk with its outputs and without (less with fewer queries a
-// chunk, more with gates), of a hop of the scan and of what a pass costs besides.
-static double chunk_us(int n_h, bool gated) {
-    return (gated ? 3.9 : 3.2) - (n_h > 1 ? 0.4 : 0);
-}
-static double end_us(bool gated) {
-    return gated ? 2.9 : 2.4;
-}
-#define HOP_US  1.6
-#define PASS_US 4.0
-// Enough for one head: the scan walks the segments one by one.
-#define MOST_SEGMENTS 64
-
-static double waves(double blocks, int processors) {
-    return ceil(blocks / processors);
-}
-
-delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
-    const int tokens = CHUNK / s->n_h;
-    const int chunks = (int)((s->T + tokens - 1) / tokens), most = chunks < 1 ? 1
-                                                                   : chunks < MOST_SEGMENTS
-                                                                       ? chunks
-                                                                       : MOST_SEGMENTS;
-    const double transitions = (double)s->n_rows * s->H,
-                 heads = transitions * ((s->V + WIDTH - 1) / WIDTH);
-    const bool gated = s->decay != NULL;
-    delta_plan best = {};
-    double least = 0;
-    for (int n = 1; n <= most; n++) {
-        if (segments && n != (segments < most ? segments : most))
-            continue;
-        delta_plan p = {};
-        p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
-        p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
-        const double full = p.per_segment * chunk_us(s->n_h, gated),
-                     end = p.per_segment * end_us(gated);
-        if (p.segments == 1)
-            p.second_pass = waves(heads, processors) * full + PASS_US;
-        else {
-            const double ends = (heads + transitions) * (p.segments - 2);
-            p.first_pass = fmax(fmax((heads * full + ends * end) / processors, full),
-                                waves(heads + ends, processors) * end) +
-                           PASS_US;
-            p.scan = p.segments > 2 ? (p.segments - 2) * HOP_US + PASS_US : 0;
-            p.second_pass = waves(heads * (p.segments - 1), processors) * full + PASS_US;
-        }
-        const double us = p.first_pass + p.scan + p.second_pass;
-        if (least == 0 || us < least) {
-            least = us;
-            best = p;
-        }
-    }
-    return best;
 }
 
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
