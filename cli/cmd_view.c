@@ -66,6 +66,15 @@ static int view(const options *o, err *e) {
         err_set(e, ERR_USAGE, "option --frames: --play FILE is missing");
         return EXIT_USAGE;
     }
+    if (!v->snapshot && (v->wait || v->attrs)) {
+        err_set(e, ERR_USAGE, "option --%s: --snapshot ROWSxCOLS is missing",
+                v->wait ? "wait" : "attrs");
+        return EXIT_USAGE;
+    }
+    if (v->wait && v->play) {
+        err_set(e, ERR_USAGE, "option --wait: the script of --play says when to wait");
+        return EXIT_USAGE;
+    }
     if (o->n_documents && strcmp(o->document[0], "-") == 0 && o->n_models > 1) {
         err_set(e, ERR_USAGE, "view: standard input is read once; give two models a file");
         return EXIT_USAGE;

@@ -2,6 +2,7 @@
 // 5 to 10, 12 to 17, 23 to 25).
 #include "cli/dash/numbers.h"
 #include "core/npy.h"
+#include "tests/dash_play.h"
 #include "tests/files.h"
 #include "tests/run.h"
 #include "tests/tiny_model.h"
@@ -25,54 +26,6 @@
 #define OTHER "examples/small-deltanet"
 #define TEXT  "examples/text_kjv.txt"
 #define CASE  "tests/cases/golden/deltaproduct2-odd-dims"
-
-enum { WORDS = 40 };
-
-static const char *const utf8[] = {"LC_ALL=C.UTF-8", "DELTOP_CONFIG=/dev/null", NULL};
-
-static run view_in(int code, const char *const *env, const char *const *words) {
-    const char *argv[WORDS + 2] = {"view"};
-    run r = {.argv = argv, .env = env, .timeout = 120};
-    for (int i = 0; words[i] && i < WORDS; i++)
-        argv[i + 1] = words[i];
-    assert_true(run_program(&r));
-    r.argv = NULL;
-    if (r.code != code)
-        fail_msg("exit code %d (signal %d), not %d: %s", r.code, r.ended_by, code, r.err);
-    return r;
-}
-
-#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define VIEW(...) view_in(0, utf8, LIST(__VA_ARGS__))
-
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("no \"%s\" in:\n%s", part, text);
-}
-
-// A script, its frames in a folder; ends with CODE.
-static run play(int code, const char *script, const char *folder, const char *const *words) {
-    const char *argv[WORDS + 8];
-    char path[700];
-    int n = 0;
-    snprintf(path, sizeof path, "%s.play", folder);
-    files_text(path, script);
-    for (; words[n]; n++)
-        argv[n] = words[n];
-    argv[n++] = "--play";
-    argv[n++] = path;
-    argv[n++] = "--frames";
-    argv[n++] = folder;
-    argv[n] = NULL;
-    return view_in(code, utf8, argv);
-}
-
-static char *frame(const char *folder, const char *name) {
-    char path[800];
-    size_t n;
-    snprintf(path, sizeof path, "%s/%s.txt", folder, name);
-    return files_read(path, &n);
-}
 
 // The line of a frame that begins with (or holds) a text.
 static void line_with(const char *text, const char *part, char *out, size_t size) {
@@ -544,7 +497,7 @@ static run run_line(const char *line) {
     for (char *w; n < 63 && (w = strtok(NULL, " "));)
         argv[n++] = w;
     argv[n] = NULL;
-    run r = {.argv = argv, .timeout = 120, .env = utf8};
+    run r = {.argv = argv, .timeout = 120, .env = dash_utf8};
     assert_true(run_program(&r));
     r.argv = NULL;
     if (r.code != 0)
@@ -688,11 +641,11 @@ static void sessions_come_back(void **state) {
     run_free(&r);
     // Garbled ones are errors in one sentence.
     files_text(session, "{\"format\": 1, \"models\": 3, \"cursor\": \"x\"}");
-    r = view_in(1, utf8, LIST("-r", session, "--snapshot", "10x40"));
+    r = view_in(1, dash_utf8, LIST("-r", session, "--snapshot", "10x40"));
     holds(r.err, "names no model");
     run_free(&r);
     files_text(session, "not json");
-    r = view_in(1, utf8, LIST("-r", session, "--snapshot", "10x40"));
+    r = view_in(1, dash_utf8, LIST("-r", session, "--snapshot", "10x40"));
     run_free(&r);
 }
 
@@ -858,7 +811,7 @@ static void wrong_calls_are_refused_in_one_sentence(void **state) {
         {1, {MODEL, TEXT, "--play", "no-such-script", NULL}, "no-such-script"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run r = view_in(cases[i].code, utf8, cases[i].words);
+        run r = view_in(cases[i].code, dash_utf8, cases[i].words);
         holds(r.err, cases[i].part);
         const char *line = strstr(r.err, "deltop: ");
         assert_non_null(line);

@@ -51,6 +51,13 @@ bool cmd_direction(const char *text, int *out, err *e) {
     return err_set(e, ERR_USAGE, "\"%s\": expected next or previous", text_show(text));
 }
 
+bool cmd_sign(const char *text, int *out, const char *what, err *e) {
+    *out = strcmp(text, "-1") == 0 ? -1 : 1;
+    if (*out < 0 || !*text || strcmp(text, "+1") == 0)
+        return true;
+    return err_set(e, ERR_USAGE, "%s: \"%s\": expected +1 or -1", what, text_show(text));
+}
+
 // 5121, +200, -64, 50%
 static bool go_to(dash *d, const char *line, err *e) {
     int64_t n = 0;

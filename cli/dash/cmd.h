@@ -46,6 +46,8 @@ extern const size_t n_cmd_moves, n_cmd_views, n_cmd_grids, n_cmd_sciences, n_cmd
 bool cmd_tokens(const char *text, int64_t *out, const char *what, err *e);
 // "next", "previous" or the empty word (next). ERR_USAGE otherwise.
 bool cmd_direction(const char *text, int *out, err *e);
+// "+1", "-1" or the empty word (+1). ERR_USAGE names WHAT.
+bool cmd_sign(const char *text, int *out, const char *what, err *e);
 
 // The prompt (prompt.c).
 void prompt_open(prompt *p, char kind, const char *text);

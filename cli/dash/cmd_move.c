@@ -69,8 +69,9 @@ static bool move(dash *d, const scene *x, const char *rest, err *e) {
 }
 
 static bool page(dash *d, const scene *x, const char *rest, err *e) {
-    int by = strcmp(rest, "-1") == 0 ? -1 : 1;
-    (void)e;
+    int by;
+    if (!cmd_sign(rest, &by, "page", e))
+        return false;
     if (page_open(d) || d->focus == PANEL_MESSAGES) {
         int rows = x->l.body.h > 2 ? x->l.body.h - 2 : 1;
         scroll(d, x, d->focus == PANEL_MESSAGES && !page_open(d) ? -by * rows : by * rows);
@@ -302,6 +303,8 @@ static bool back(dash *d, const scene *x, const char *rest, err *e) {
 }
 
 static bool go(dash *d, const scene *x, const char *rest, err *e) {
+    if (!strchr("0123456789+-", *rest) || !*rest)
+        return err_set(e, ERR_USAGE, "goto: expected a token like 5121, +200, -64 or 50%%");
     dash_remember(d);
     return cmd_run(d, x, rest, e);
 }

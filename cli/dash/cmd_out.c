@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Pictures and data of `which`, numbered.
 static bool write_numbered(dash *d, const scene *x, unsigned which, const char *stem, int panel,
@@ -63,7 +64,11 @@ static bool data(dash *d, const scene *x, const char *rest, err *e) {
         return false;
     snprintf(csv, sizeof csv, "%s.csv", path);
     snprintf(npy, sizeof npy, "%s.npy", path);
-    bool ok = export_data(x, p->number, csv, e) && export_data(x, p->number, npy, e);
+    bool ok = export_data(x, p->number, csv, e);
+    if (ok && !export_data(x, p->number, npy, e)) {
+        unlink(csv); // both or none
+        ok = false;
+    }
     export_unclaim(path);
     if (ok)
         dash_say(d, ' ', "wrote %s.csv and .npy", text_show(path));

@@ -60,8 +60,11 @@ static bool fit(dash *d, const scene *x, const char *rest, err *e) {
 }
 
 static bool pan(dash *d, const scene *x, const char *rest, err *e) {
-    int64_t w = dash_t1(d) - d->t0, by = (strcmp(rest, "-1") == 0 ? -1 : 1) * (w / 2);
-    (void)x, (void)e;
+    int sign;
+    (void)x;
+    if (!cmd_sign(rest, &sign, "pan", e))
+        return false;
+    int64_t w = dash_t1(d) - d->t0, by = sign * (w / 2);
     if (d->t1 == 0)
         return true;
     int64_t t0 = d->t0 + by;
@@ -74,9 +77,10 @@ static bool pan(dash *d, const scene *x, const char *rest, err *e) {
 static bool view(dash *d, const scene *x, const char *rest, err *e) {
     char a[64] = "", b[64] = "";
     int64_t t0, t1;
+    int end = 0;
     (void)x;
-    if (sscanf(rest, "%63s %63s", a, b) != 2 || !cmd_tokens(a, &t0, "view", e) ||
-        !cmd_tokens(b, &t1, "view", e))
+    if (sscanf(rest, "%63s %63s%n", a, b, &end) != 2 || rest[end] ||
+        !cmd_tokens(a, &t0, "view", e) || !cmd_tokens(b, &t1, "view", e))
         return err_set(e, ERR_USAGE, "view: expected two positions, like view 4k 8k");
     if (t0 >= t1)
         return err_set(e, ERR_USAGE, "view: %s is not before %s", a, b);

@@ -96,8 +96,10 @@ static facts facts_of(const scene *x, const spot_window *w) {
     fact(&f, "complex", a);
     if (spectrum_window_tells(&h->s, x->spot->W)) {
         double v = n ? halves[0] : NAN; // eig comes by modulus: the slowest mode
-        snprintf(b, sizeof b, "%s%s", isinf(v) ? "never" : scene_number(v, 4, a, sizeof a),
-                 isinf(v) ? "" : " tok");
+        scene_number(v, 4, a, sizeof a);
+        // The column has room for four digits and their unit; 2e+07 speaks for itself.
+        snprintf(b, sizeof b, "%s%s", isinf(v) ? "never" : a,
+                 isinf(v) || strlen(a) > 4 ? "" : " tok");
     } else {
         snprintf(b, sizeof b, "W short");
     }

@@ -227,7 +227,8 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
     }
     if (y < r.y + r.h)
         surface_text(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
-                     "[] cursor  * marked  ? not computed  x ablated");
+                     r.w > 48 ? "[] cursor  * marked  ? not computed  x ablated"
+                              : "[] cursor * marked ? not yet x off");
     if (y < r.y + r.h && n->n)
         surface_printf(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
                        "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo),

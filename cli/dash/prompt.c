@@ -89,8 +89,8 @@ static void erase(prompt *p, int at, int k) {
 // Completion --------------------------------------------------------------------------------------
 
 typedef struct offer {
-    const char *word; // that is being completed
-    char common[256]; // beginning that all share
+    const char *word;             // that is being completed
+    char common[2 * PROMPT_MOST]; // beginning that all share
     char list[400];
     int n;
 } offer;
@@ -179,7 +179,8 @@ static void complete(dash *d) {
     if (o.n == 0)
         return;
     size_t have = strlen(word);
-    insert(p, o.common + have);
+    if (strlen(o.common) > have)
+        insert(p, o.common + have);
     if (o.n == 1 && p->n > 0 && p->text[p->at - 1] != '/')
         insert(p, " ");
     snprintf(p->offers, sizeof p->offers, "%s", o.n > 1 ? o.list : "");

@@ -1,12 +1,14 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "cli/dash/script.h"
 
+#include "cli/dash/keys.h"
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "core/mem.h"
 #include "core/outfile.h"
 #include "core/text.h"
 
+#include <errno.h>
 #include <pcre2.h>
 #include <poll.h>
 #include <stdio.h>
@@ -37,9 +39,15 @@ static bool matches(const char *pattern, const char *text, bool *yes, err *e) {
     return true;
 }
 
+// "43%" and no more than 100%.
+static bool per_cent(const char *what, int *out) {
+    int n = 0;
+    return sscanf(what, "%3d%%%n", out, &n) == 1 && n > 0 && !what[n] && *out >= 0 && *out <= 100;
+}
+
 static bool came(app *a, const char *what, bool *yes, err *e) {
+    int part;
     *yes = false;
-    size_t n = strlen(what);
     if (strcmp(what, "idle") == 0) {
         *yes = app_idle(a);
     } else if (strcmp(what, "forward") == 0) {
@@ -49,11 +57,12 @@ static bool came(app *a, const char *what, bool *yes, err *e) {
             if (!matches(what + 4, a->d.messages[(a->d.first_message + i) % MESSAGES_MOST].text,
                          yes, e))
                 return false;
-    } else if (n > 1 && what[n - 1] == '%') {
+    } else if (per_cent(what, &part)) {
         const run *r = a->s.shown[a->d.slot];
-        *yes = r && 100 * run_read(r) >= atoi(what) * r->T;
+        *yes = r && 100 * run_read(r) >= part * r->T;
     } else {
-        return err_set(e, ERR_USAGE, "wait: \"%s\": expected forward, idle, N%% or msg REGEX",
+        return err_set(e, ERR_USAGE,
+                       "wait: \"%s\": expected forward, idle, 0%% to 100%% or msg REGEX",
                        text_show(what));
     }
     return true;
@@ -146,11 +155,26 @@ static bool save_frame(app *a, const char *dir, int number, const char *name, er
     return ok;
 }
 
-static bool keys(app *a, const char *rest) {
+// A character, a bound key, or one that only the prompt knows.
+static bool is_key(const char *key) {
+    static const char *const others[] = {"Backspace", "Delete", "^A", "^E", "^U", "^W"};
+    uint32_t cp;
+    int w;
+    if (keys_command(key) || surface_char(key, strlen(key), &cp, &w) == strlen(key))
+        return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(key, others[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool keys(app *a, const char *rest, err *e) {
     char key[32];
     while (*rest) {
         size_t n = strcspn(rest, " ");
         snprintf(key, sizeof key, "%.*s", (int)(n < 31 ? n : 31), rest);
+        if (*key && !is_key(key))
+            return err_set(e, ERR_USAGE, "key: there is no key \"%s\"", text_show(key));
         rest += n;
         while (*rest == ' ')
             rest++;
@@ -184,7 +208,7 @@ static bool step(app *a, char *line, const char *frames, int *number, err *e) {
     int rows, cols;
     bool yes = false;
     if (strcmp(line, "key") == 0)
-        return keys(a, rest);
+        return keys(a, rest, e);
     if (strcmp(line, "type") == 0) {
         app_pump(a);
         scene x = app_scene(a);
@@ -238,12 +262,19 @@ bool script_play(app *a, const char *path, const char *frames, err *e) {
     int n = 0, number = 0;
     bool ok = true;
     if (!f)
-        return err_set(e, ERR_MISSING, "%s: cannot be opened", text_show(path));
+        return err_set(e, ERR_MISSING, "%s: cannot be opened: %s", text_show(path),
+                       strerror(errno));
     if (frames && !output_make_folder(frames, e))
         ok = false;
     while (ok && fgets(line, sizeof line, f)) {
         n++;
-        line[strcspn(line, "\r\n")] = 0;
+        size_t end = strcspn(line, "\r\n");
+        if (end == sizeof line - 1) {
+            ok = err_set(e, ERR_USAGE, "%s, line %d: longer than %zu bytes", text_show(path), n,
+                         sizeof line - 2);
+            break;
+        }
+        line[end] = 0;
         char *s = line + strspn(line, " \t");
         if (!*s || *s == '#')
             continue;
@@ -256,6 +287,8 @@ bool script_play(app *a, const char *path, const char *frames, err *e) {
         if (a->d.quit)
             break;
     }
+    if (ok && ferror(f)) // a folder opens like a file and fails here
+        ok = err_set(e, ERR_IO, "%s: cannot be read: %s", text_show(path), strerror(errno));
     fclose(f);
     return ok;
 }
