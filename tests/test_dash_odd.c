@@ -258,6 +258,38 @@ static void damaged_sessions_are_told_or_clamped(void **state) {
     }
 }
 
+// The rank of a permutation's state is 3 at every token, but for the last bits: a flat line, and no
+// two labels of its axis read the same.
+static void what_is_constant_is_drawn_flat(void **state) {
+    (void)state;
+    char model[600], words[700];
+    snprintf(model, sizeof model, "%s", files_path("s4"));
+    snprintf(words, sizeof words, "%s/sample.npy", model);
+    run r = {.argv = LIST("theory", "s4", "--out", model), .timeout = 60};
+    assert_true(run_program(&r));
+    assert_int_equal(r.code, 0);
+    run_free(&r);
+    static const char *const sizes[] = {"24x80", "60x120", "16x36"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        r = VIEW(model, words, "--length", "256", "--panels", "2", "--snapshot", sizes[i]);
+        char label[64][8];
+        int n = 0;
+        for (const char *line = r.out; *line; line += strcspn(line, "\n") + 1) {
+            const char *mark = strstr(line, "\u2524");
+            if (!mark || mark > line + 7 || n == 64)
+                continue;
+            snprintf(label[n], sizeof label[n], "%.*s", (int)(mark - line), line);
+            for (int k = 0; k < n; k++)
+                if (strcmp(label[k], label[n]) == 0)
+                    fail_msg("%s: two labels are %s:\n%s", sizes[i], label[n], r.out);
+            n++;
+        }
+        printf("    measured: %s: %d labels, all different\n", sizes[i], n);
+        assert_true(n >= 2);
+        run_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
@@ -268,6 +300,7 @@ int main(void) {
         cmocka_unit_test(directions_that_a_window_leaves_alone_are_counted),
         cmocka_unit_test(products_that_stretch_are_marked),
         cmocka_unit_test(damaged_sessions_are_told_or_clamped),
+        cmocka_unit_test(what_is_constant_is_drawn_flat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

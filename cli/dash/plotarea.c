@@ -59,6 +59,12 @@ int plotarea_column(const plotarea *p, int64_t t) {
     return i;
 }
 
+// What the labels of values from 1 on can tell apart: they have room for three digits. 0 below.
+static double last_digit(double lo, double hi) {
+    double size = fmax(fabs(lo), fabs(hi));
+    return size >= 1 ? pow(10, floor(log10(size)) - 2) : 0;
+}
+
 bool plotarea_range(const plotarea *p, const plot_curve *c, int n, double *lo, double *hi) {
     *lo = INFINITY;
     *hi = -INFINITY;
@@ -71,6 +77,13 @@ bool plotarea_range(const plotarea *p, const plot_curve *c, int n, double *lo, d
     if (!(*lo <= *hi))
         return false;
     ticks_widen(lo, hi);
+    // An axis over less than its labels tell apart would magnify the last bits of what is constant.
+    double least = 3 * last_digit(*lo, *hi);
+    if (*hi - *lo < least) {
+        double middle = *lo / 2 + *hi / 2;
+        *lo = middle - least / 2;
+        *hi = middle + least / 2;
+    }
     double room = (*hi - *lo) * 0.04;
     *lo -= room;
     *hi += room;
@@ -203,6 +216,9 @@ static void put_values(surface *s, const plotarea *p, double lo, double hi, valu
     int m = p->in.h / 2 < 3 ? 3 : p->in.h / 2;
     if (!ticks_find(lo, hi, m, false, &t))
         return;
+    while (ticks_step(&t) < 0.999 * last_digit(lo, hi) && m > 2 &&
+           ticks_find(lo, hi, m - 1, false, &t))
+        m--;
     int decimals = ticks_decimals(&t, 1);
     for (int i = 0; i < t.n; i++) {
         double v = ticks_at(&t, i);
