@@ -80,6 +80,17 @@ The state is a permutation matrix (less its mean), whatever was read. So its eff
 EOF
 lines=1,9p show ./deltop erank s4 s4/sample.npy --length 4k
 cat <<'EOF'
+`./deltop s4 s4/sample.npy` opens the same in the dashboard: `?` lists the keys, the arrows move the cursor, `w` and `W` change the window, `q` leaves.
+`--snapshot ROWSxCOLS` prints one frame of it:
+
+EOF
+show ./deltop view s4 s4/sample.npy --length 256 --snapshot 24x80 --window 4 --panels 1,2,4,5,6
+cat <<'EOF'
+One head, whose rank stays 3; the write strengths are 2 or 0 (panel 6), and the product of four tokens has its eigenvalues on the unit circle (panel 4: a
+digit counts those in a cell). The losses say nothing here: the model names the product so far, not the next random element.
+
+EOF
+cat <<'EOF'
 ## 4. What beta up to 2 is for
 
 `--force-beta-max 1` cuts every write strength to 1, as in a model without negative eigenvalues. Mirrors become projections, and projections forget:

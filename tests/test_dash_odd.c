@@ -290,6 +290,29 @@ static void what_is_constant_is_drawn_flat(void **state) {
     }
 }
 
+// At the end of a document, where the cursor stands after reading, the panel is full of what led
+// there.
+static void the_text_before_the_end_fills_the_panel(void **state) {
+    (void)state;
+    static const char *const sizes[] = {"24x80", "40x120", "30x41"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run r = VIEW(MODEL, TEXT, "--length", "300", "--snapshot", sizes[i]);
+        const char *text = strstr(r.out, "5 text @ 299");
+        assert_non_null(text);
+        int rows = 0, full = 0;
+        size_t cols = (size_t)atoi(strchr(sizes[i], 'x') + 1);
+        text += strcspn(text, "\n") + 1;
+        for (; *text && *text != '?' && strncmp(text, "forward", 7) != 0;
+             text += strcspn(text, "\n") + 1) {
+            rows++;
+            full += strcspn(text, "\n") >= cols / 2; // bytes: at least as many as cells
+        }
+        printf("    measured: %s: %d of %d rows filled\n", sizes[i], full, rows);
+        assert_true(rows >= 3 && full == rows && strstr(r.out, "\u00bb"));
+        run_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
@@ -301,6 +324,7 @@ int main(void) {
         cmocka_unit_test(products_that_stretch_are_marked),
         cmocka_unit_test(damaged_sessions_are_told_or_clamped),
         cmocka_unit_test(what_is_constant_is_drawn_flat),
+        cmocka_unit_test(the_text_before_the_end_fills_the_panel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

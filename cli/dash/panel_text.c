@@ -97,6 +97,14 @@ static int64_t first_token(const scene *x, int cells) {
     return t;
 }
 
+// Cells of the cursor's token and all behind it, counted up to `most`.
+static int cells_from_cursor(const scene *x, int most) {
+    int n = 0;
+    for (int64_t t = x->t; t < x->text->T && n < most; t++)
+        n += token_cells(x, t);
+    return n;
+}
+
 // Lays the text out; draws when s is there, else looks for the token at a cell.
 static int64_t walk(surface *s, rect r, const scene *x, int want_y, int want_x) {
     walker w;
@@ -104,6 +112,10 @@ static int64_t walk(surface *s, rect r, const scene *x, int want_y, int want_x) 
     int width, attr, cy = r.y + 1, cx = r.x;
     int64_t token = -1, found = -1;
     int rows = r.h - 1, cells = rows * r.w / 2 - r.w / 2;
+    // Rows that the end of the document would leave empty go to what stands before. A row may lose
+    // a cell to a wide character.
+    int left = rows * (r.w - 1) - cells_from_cursor(x, rows * r.w);
+    cells = cells > left ? cells : left;
     begin(&w, x, first_token(x, cells > 8 ? cells : r.w / 2));
     while (next_glyph(&w, &cp, &width, &attr, &token)) {
         if (width > r.w)
