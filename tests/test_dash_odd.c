@@ -313,6 +313,29 @@ static void the_text_before_the_end_fills_the_panel(void **state) {
     }
 }
 
+// However small the screen: the prompt and what is wrong with a command can be seen, and nothing is
+// open that cannot.
+static void tiny_screens_show_prompt_and_errors(void **state) {
+    (void)state;
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s", files_path("tiny"));
+    run r =
+        play(0,
+             "wait idle\nresize 1x20\nexpect ^done loss\nkey :\ntype 40\nexpect ^:40\nkey "
+             "Enter\nexpect ^done\nresize 2x30\nexpect @40 loss\nkey : x y z Enter\nexpect no "
+             "command\nkey Esc ?\nexpect no room\nkey l\nresize 3x30\nexpect L0.H1\n"
+             "resize 10x40\nreject help ═\nkey :\ntype filter layer=1 & head=2 & erank>foo\nkey "
+             "Enter\nexpect expected a number\nkey Backspace\nexpect erank>fo *$\n",
+             folder, LIST(MODEL, TEXT, "--length", "64", "--snapshot", "24x80"));
+    run_free(&r);
+    static const char *const sizes[] = {"5x30", "12x60"};
+    for (int i = 0; i < 2; i++) {
+        r = VIEW(MODEL, "--snapshot", sizes[i]);
+        holds(r.out, "no document");
+        run_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
@@ -325,6 +348,7 @@ int main(void) {
         cmocka_unit_test(damaged_sessions_are_told_or_clamped),
         cmocka_unit_test(what_is_constant_is_drawn_flat),
         cmocka_unit_test(the_text_before_the_end_fills_the_panel),
+        cmocka_unit_test(tiny_screens_show_prompt_and_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,25 +163,27 @@ static bool comparing(dash *d, const scene *x, const char *rest, err *e) {
     return true;
 }
 
-static bool open_page(dash *d, overlay o) {
+static bool open_page(dash *d, const scene *x, overlay o, err *e) {
+    if (x->l.lines)
+        return err_set(e, ERR_USAGE, "no room: 8 rows of 36");
     d->overlay = d->overlay == o ? OVERLAY_NONE : o;
     d->scroll = 0;
     return true;
 }
 
 static bool help(dash *d, const scene *x, const char *rest, err *e) {
-    (void)x, (void)rest, (void)e;
-    return open_page(d, OVERLAY_HELP);
+    (void)rest;
+    return open_page(d, x, OVERLAY_HELP, e);
 }
 
 static bool info(dash *d, const scene *x, const char *rest, err *e) {
-    (void)x, (void)rest, (void)e;
-    return open_page(d, OVERLAY_INFO);
+    (void)rest;
+    return open_page(d, x, OVERLAY_INFO, e);
 }
 
 static bool options_page(dash *d, const scene *x, const char *rest, err *e) {
-    (void)x, (void)rest, (void)e;
-    return open_page(d, OVERLAY_OPTIONS);
+    (void)rest;
+    return open_page(d, x, OVERLAY_OPTIONS, e);
 }
 
 static bool set(dash *d, const scene *x, const char *rest, err *e) {

@@ -10,8 +10,12 @@
 #include <string.h>
 
 void paint_progress(const scene *x, char *buf, size_t size) {
-    if (!x->r || x->T == 0)
-        snprintf(buf, size, "%s", x->s->fatal.code ? "failed" : "reading");
+    if (x->s->fatal.code && (!x->r || x->T == 0))
+        snprintf(buf, size, "failed");
+    else if (!x->d->document)
+        snprintf(buf, size, "no document");
+    else if (!x->r || x->T == 0)
+        snprintf(buf, size, "reading");
     else if (x->read >= x->T)
         snprintf(buf, size, "done");
     else
@@ -231,7 +235,7 @@ static void key_bar(surface *s, const scene *x, rect r) {
         surface_right(s, r.y, r.x, r.w, 0, INK_PLAIN, hidden);
 }
 
-enum { CARET_ROOM = 12 };
+enum { CARET_ROOM = 12, ERROR_ROOM = 60 };
 
 static int prompt_shift(const prompt *p, int w) {
     int at = surface_width(p->kind == ':' ? ":" : "/");
@@ -262,8 +266,14 @@ static void draw_prompt(surface *s, const scene *x, rect r) {
         if (c)
             c->attr |= ATTR_REVERSE;
     }
+    // An error without room to be read behind the line covers its end: the next key shows that again.
+    at += 3;
+    if (p->error[0] && at + surface_width(side) > r.w && r.w - at < ERROR_ROOM) {
+        at = r.w > surface_width(side) ? r.w - surface_width(side) : 0;
+        surface_fill(s, (rect){r.y, r.x + at, 1, r.w - at}, 0, 0, INK_PLAIN);
+    }
     if (*side)
-        surface_text(s, r.y, r.x + at + 3, r.w - at - 3, p->error[0] ? ATTR_BOLD : ATTR_DIM,
+        surface_text(s, r.y, r.x + at, r.w - at, p->error[0] ? ATTR_BOLD : ATTR_DIM,
                      p->error[0] ? INK_WARN : INK_PLAIN, side);
 }
 
@@ -283,6 +293,11 @@ bool paint_caret(const scene *x, int *y, int *col) {
     return *col < r.w;
 }
 
+// On small screens an answer covers the key bar until the next key, and for 3 s at most.
+static bool notice_stands(const scene *x) {
+    return x->d->notice && !(x->live->on && x->live->now - x->d->shown_at > 3);
+}
+
 void paint_bottom(surface *s, const scene *x) {
     const dash *d = x->d;
     const message *m = dash_newest(d);
@@ -295,8 +310,7 @@ void paint_bottom(surface *s, const scene *x) {
         return;
     rect r = x->l.message;
     if (!r.h) {
-        // On small screens an answer covers the key bar until the next key, and for 3 s at most.
-        if (!d->notice || (x->live->on && x->live->now - d->shown_at > 3))
+        if (!notice_stands(x))
             return;
         r = x->l.keys;
         surface_fill(s, r, 0, 0, INK_PLAIN);
@@ -316,9 +330,6 @@ void paint_lines(surface *s, const scene *x) {
             c = (char)('0' + 10 * x->read / x->T);
         surface_put(s, 0, 0, (uint32_t)c, 0, INK_PLAIN);
         return;
-    }
-    if (x->d->prompt.kind) {
-        draw_prompt(s, x, (rect){s->rows - 1, 0, 1, w});
     }
     paint_progress(x, a, sizeof a);
     if (x->r && x->read > 1)
@@ -346,6 +357,14 @@ void paint_lines(surface *s, const scene *x) {
     if (blank)
         *blank = 0;
     surface_printf(s, y++, 0, w, 0, INK_PLAIN, "%s %s", a, b);
-    if (!x->d->prompt.kind)
-        surface_text(s, y, 0, w, 0, INK_PLAIN, "q quit  ? help");
+    surface_text(s, y, 0, w, 0, INK_PLAIN, "q quit  : command");
+    // What was asked and answered takes the last row, however few there are.
+    const message *m = dash_newest(x->d);
+    rect last = {s->rows - 1, 0, 1, w};
+    if (x->d->prompt.kind) {
+        draw_prompt(s, x, last);
+    } else if (m && m->level != ' ' && notice_stands(x)) {
+        surface_fill(s, last, 0, 0, INK_PLAIN);
+        surface_text(s, last.y, 0, w, ATTR_BOLD, INK_WARN, m->text);
+    }
 }
