@@ -15,7 +15,8 @@ static const char *text_at(const json_t *v, const char *a, const char *b) {
 // What has to be equal for times to be comparable; "" where rows of that device are not there.
 static void place(const record *r, char *cpu, char *gpu, size_t size) {
     const json_t *where = json_object_get(r->about, "environment");
-    snprintf(cpu, size, "%s", text_at(where, "cpu", "model"));
+    const char *model = text_at(where, "cpu", "model");
+    snprintf(cpu, size, "%s", model[0] ? model : "a machine without a name");
     snprintf(gpu, size, "%s, driver %s", text_at(where, "gpu", "device"),
              text_at(where, "gpu", "driver"));
 }

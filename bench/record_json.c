@@ -226,7 +226,10 @@ bool record_from_json(record *r, const json_t *v, const char *path, err *e) {
     if (!schema || strcmp(schema, RECORD_SCHEMA) != 0)
         return err_set(e, ERR_INPUT, "%s: is no result of deltop bench (no \"schema\": \"%s\")",
                        text_show(path), RECORD_SCHEMA);
-    if (!json_is_integer(version) || json_integer_value(version) != RECORD_VERSION)
+    if (!json_is_integer(version))
+        return err_set(e, ERR_INPUT, "%s: schema_version is %s, should be a whole number",
+                       text_show(path), jsonio_kind(version));
+    if (json_integer_value(version) != RECORD_VERSION)
         return err_set(e, ERR_INPUT,
                        "%s: schema_version %lld, this program reads %d; measure the baseline again",
                        text_show(path), (long long)json_integer_value(version), RECORD_VERSION);

@@ -56,8 +56,15 @@ size_t verdict_levels(const timings *s, bool cycles, double *out, size_t most) {
     return rounds;
 }
 
-static const timings *of(const bench_row *row) {
-    return row->warm.n ? &row->warm : &row->cold;
+// A reason around a text of a file, cut behind a whole character: results are UTF-8.
+static void worded(char *buf, size_t size, const char *before, const char *text) {
+    int n = snprintf(buf, size, "%s", before);
+    size_t at = n < (int)size ? (size_t)n : size - 1, len = strlen(text);
+    len = len < size - 1 - at ? len : size - 1 - at;
+    while (text[len] && (text[len] & 0xc0) == 0x80)
+        len--;
+    memcpy(buf + at, text, len);
+    buf[at + len] = 0;
 }
 
 static change because(change c, verdict_kind v, const char *reason) {
@@ -133,8 +140,8 @@ change verdict_rows(const bench_row *old, const bench_row *new, const verdict_ru
     c.new_ms = new ? row_ms(new) : (double)NAN;
     char text[200];
     if (new && (new->status == ROW_WRONG || new->status == ROW_FAILED)) {
-        snprintf(text, sizeof text, "%s: %.150s",
-                 new->status == ROW_WRONG ? "the gate did not pass" : "failed", new->why);
+        worded(text, sizeof text,
+               new->status == ROW_WRONG ? "the gate did not pass: " : "failed: ", new->why);
         return because(c, VERDICT_WRONG, text);
     }
     if (!old)
@@ -142,14 +149,20 @@ change verdict_rows(const bench_row *old, const bench_row *new, const verdict_ru
     if (!new)
         return because(c, VERDICT_GONE, "not in the new result");
     if (new->status == ROW_SKIPPED) {
-        snprintf(text, sizeof text, "not measured: %.150s", new->why);
+        worded(text, sizeof text, "not measured: ", new->why);
         return because(c, VERDICT_GONE, text);
     }
     if (old->status != ROW_OK) {
         snprintf(text, sizeof text, "the baseline has no time: %s", row_status_name(old->status));
         return because(c, VERDICT_NEW, text);
     }
-    const timings *a = of(old), *b = of(new);
+    // Like with like: emptied caches alone would look slower by what the caches are worth.
+    bool cold = !(old->warm.n && new->warm.n) && old->cold.n && new->cold.n;
+    const timings *a = cold ? &old->cold : &old->warm, *b = cold ? &new->cold : &new->warm;
+    if (cold) {
+        c.old_ms = timings_summary(a).median;
+        c.new_ms = timings_summary(b).median;
+    }
     const char *bad_old = no_number(a), *bad_new = no_number(b);
     if (bad_old || bad_new) {
         snprintf(text, sizeof text, "%s %s", bad_old ? "the baseline" : "the new result",

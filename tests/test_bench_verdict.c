@@ -226,6 +226,57 @@ static void B130_wrong_and_failed_cases_fail_the_comparison(void **state) {
     }
 }
 
+// A side that has no warm samples is not slower by what caches are worth; and a reason that is cut stays
+// UTF-8, which JSON asks for.
+static void warm_is_compared_with_warm_and_cold_with_cold(void **state) {
+    (void)state;
+    for (int both = 0; both < 2; both++) {
+        record a, b;
+        record_init(&a);
+        record_init(&b);
+        bench_row *x = made_row(&a, 1, quiet, 1), *y = made_row(&b, 1, quiet, 2);
+        made slow = quiet;
+        slow.ms *= 1.4;
+        y->cold = y->warm;
+        y->warm = (timings){0};
+        if (both) { // B's cold level is that of A's cold samples, not of A's warm ones
+            record other;
+            record_init(&other);
+            bench_row *z = made_row(&other, 1, slow, 3);
+            x->cold = z->warm;
+            z->warm = (timings){0};
+            record_free(&other);
+        }
+        comparison c = compare(&a, 1, &b);
+        assert_int_equal(c.v[0].c.verdict, both ? VERDICT_FASTER : VERDICT_INCOMPARABLE);
+        comparison_free(&c);
+        record_free(&a);
+        record_free(&b);
+    }
+}
+
+static void reasons_are_cut_behind_whole_characters(void **state) {
+    (void)state;
+    for (int shift = 0; shift < 4; shift++) {
+        record a, b;
+        record_init(&a);
+        record_init(&b);
+        made_row(&a, 1, quiet, 1);
+        bench_row *y = made_samples(&b, 1, NULL, 0);
+        y->status = ROW_WRONG;
+        size_t at = (size_t)snprintf(y->why, sizeof y->why, "%.*s", shift, "xxx");
+        for (; at + 3 < sizeof y->why; at += 2)
+            memcpy(y->why + at, "\xc3\xa9", 3);
+        comparison c = compare(&a, 1, &b);
+        json_t *rows = comparison_rows_json(&c);
+        assert_non_null(rows);
+        json_decref(rows);
+        comparison_free(&c);
+        record_free(&a);
+        record_free(&b);
+    }
+}
+
 static void B131_another_device_is_incomparable_unless_asked_for(void **state) {
     (void)state;
     record a, b;
@@ -323,6 +374,8 @@ int main(void) {
         cmocka_unit_test(B86_B135_rows_are_matched_by_all_their_parameters),
         cmocka_unit_test(B129_nothing_to_compare_has_an_exit_code_of_its_own),
         cmocka_unit_test(B130_wrong_and_failed_cases_fail_the_comparison),
+        cmocka_unit_test(warm_is_compared_with_warm_and_cold_with_cold),
+        cmocka_unit_test(reasons_are_cut_behind_whole_characters),
         cmocka_unit_test(B131_another_device_is_incomparable_unless_asked_for),
         cmocka_unit_test(B133_one_step_alarms_once),
         cmocka_unit_test(a_noisy_baseline_asks_for_a_larger_change),
