@@ -149,6 +149,10 @@ static void unknown_ids_are_a_usage_error(void **state) {
     verify_env env = {0};
     assert_false(verify_run(&env, "Z99", NULL, NULL, &r, &e));
     assert_int_equal(e.code, ERR_USAGE);
+    // One that is mistyped among others that are not: what it names would stay unchecked.
+    e = (err){0};
+    assert_false(verify_run(&env, "R,Z99", NULL, NULL, &r, &e));
+    assert_non_null(strstr(e.text, "\"Z99\""));
 }
 
 // The boundary of the region map against the discriminant: at the curves it is 0.

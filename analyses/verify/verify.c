@@ -1,6 +1,7 @@
 #include "analyses/verify/verify.h"
 
 #include "core/mem.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +30,21 @@ static bool wanted(const check *c, const char *only) {
     return !only;
 }
 
+// The part of ONLY, copied to buf, that fits no check; false where every part fits one.
+static bool unknown(const char *only, char *buf, size_t size) {
+    for (size_t n; only && *only; only += n + (only[n] == ',')) {
+        bool any = false;
+        n = strcspn(only, ",");
+        for (int t = 0; t < TABLES; t++)
+            for (size_t i = 0; i < *tables[t].n; i++)
+                any = any || strncmp(tables[t].c[i].id, only, n) == 0;
+        snprintf(buf, size, "%.*s", (int)(n < size ? n : size - 1), only);
+        if (!any)
+            return true;
+    }
+    return false;
+}
+
 static void one(const verify_env *env, const check *c, bool on_device, verify_result *r) {
     verify_row *row = &r->row[r->n++];
     verify_case at = {env, on_device ? env->device : env->exact, c->arg};
@@ -47,7 +63,11 @@ static void one(const verify_env *env, const check *c, bool on_device, verify_re
 bool verify_run(const verify_env *env, const char *only, progress_fn progress, void *progress_ctx,
                 verify_result *r, err *e) {
     size_t total = 0;
+    char part[40];
     *r = (verify_result){0};
+    if (unknown(only, part, sizeof part))
+        return err_set(e, ERR_USAGE, "option --only: no check has an id that begins with \"%s\"",
+                       text_show(part));
     for (int t = 0; t < TABLES; t++)
         for (size_t i = 0; i < *tables[t].n; i++)
             if (wanted(&tables[t].c[i], only))
