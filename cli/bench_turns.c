@@ -29,15 +29,25 @@ json_t *bench_with_head(output *x, json_t *v) {
 static const char **child_arguments(const options *o, const bench_setting *s, char *budget,
                                     size_t size, err *e) {
     const bench_options *own = o->own;
-    const char **v = mem_zalloc(32 + 2 * (own->cases.n + own->axes.n), sizeof *v, "arguments", e);
+    const char **v = mem_zalloc(32 + 2 * (own->cases.n + own->axes.n + own->plugins.n), sizeof *v, "arguments", e);
     size_t n = 0;
     if (!v)
         return NULL;
     text_real(s->plan.seconds / (double)s->cases.n / (double)own->rounds, 6, budget, size);
     v[n++] = "--budget";
     v[n++] = budget;
-    v[n++] = "--suite";
-    v[n++] = own->suite;
+    if (options_given(o, "suite")) { // --axis op= alone needs none
+        v[n++] = "--suite";
+        v[n++] = own->suite;
+    }
+    if (options_given(o, "seed")) {
+        v[n++] = "--seed";
+        v[n++] = options_text(o, "seed");
+    }
+    for (size_t i = 0; i < own->plugins.n; i++) {
+        v[n++] = "--plugin";
+        v[n++] = own->plugins.v[i];
+    }
     v[n++] = "--device";
     v[n++] = o->device;
     if (own->no_cold)

@@ -215,8 +215,11 @@ static bool check_operands(const options *o, err *e) {
                        "bench: takes no %s; cases are chosen with --suite, --case and "
                        "--axis",
                        text_show(o->operand[0]));
-    if (own->ab && own->calibrate)
-        return err_set(e, ERR_USAGE, "options --ab and --calibrate: one at a time");
+    static const char *const alone[] = {"calibrate", "slow", "external", "junit", "explain"};
+    for (size_t i = 0; (own->ab || own->bisect) && i < sizeof alone / sizeof *alone; i++)
+        if (options_given(o, alone[i]))
+            return err_set(e, ERR_USAGE, "options --%s and --%s: one at a time",
+                           own->ab ? "ab" : "git-bisect", alone[i]);
     return true;
 }
 
@@ -258,7 +261,8 @@ const command command_bench = {
         "keys; x floor: times what moving the bytes once or multiplying once takes; bound: which "
         "of "
         "the two that is, or the chain of chunks that wait for each other.\n"
-        "On a CPU one thread is used unless --threads says more: it is disturbed least. docs/ci.md "
+        "On a CPU one thread is used unless --threads says more (no default of all cores here): it "
+        "is disturbed least. docs/ci.md "
         "has "
         "whole pipelines.",
     .example = "deltop bench --suite quick --out baseline\n"

@@ -118,6 +118,8 @@ static void options_that_make_no_sense_are_usage_errors(void **state) {
     expect(ARGS("bench", "--ab", "step"), 2, "takes two words");
     expect(ARGS("bench", "--ab", "step", "stpe", "--case", "gdn"), 2, "\"stpe\" is no kernel");
     expect(ARGS("bench", "--ab", "step", "chunk", "--git-bisect", "a"), 2, "one at a time");
+    expect(ARGS("bench", "--ab", "step", "chunk", "--slow", "gdn=5"), 2, "one at a time");
+    expect(ARGS("bench", "--ab", "step", "chunk", "--junit", "x.xml"), 2, "one at a time");
     expect(ARGS("bench", "--slow", "gdn"), 2, "is not OPERATION=PERCENT");
     expect(ARGS("bench", "--slow", "gdn=nan"), 2, "is not OPERATION=PERCENT");
     expect(ARGS("bench", "--slow", "gnd=5"), 2, "operation \"gnd\" is not known");
@@ -396,6 +398,13 @@ static void two_forms_are_measured_in_turns(void **state) {
     expect(ARGS("bench", "--ab", program, program, "--case", "l2norm", "--budget", "0.2",
                 "--rounds", "3"),
            0, "are the same program");
+    // They measure what this program would: an operation by its name alone, not the suite's cases of it.
+    r = start(ARGS("bench", "--ab", program, program, "--axis", "op=gdn", "--axis", "T=16",
+                   "--budget", "0.02", "--rounds", "1", "--json"));
+    v = json_of(&r);
+    assert_int_equal(json_array_size(json_object_get(v, "rows")), 1);
+    json_decref(v);
+    run_free(&r);
 }
 
 // Six commits of a program that says what it took; the fourth is slower, the third does not build.
