@@ -29,7 +29,8 @@ json_t *bench_with_head(output *x, json_t *v) {
 static const char **child_arguments(const options *o, const bench_setting *s, char *budget,
                                     size_t size, err *e) {
     const bench_options *own = o->own;
-    const char **v = mem_zalloc(32 + 2 * (own->cases.n + own->axes.n + own->plugins.n), sizeof *v, "arguments", e);
+    const char **v = mem_zalloc(32 + 2 * (own->cases.n + own->axes.n + own->plugins.n), sizeof *v,
+                                "arguments", e);
     size_t n = 0;
     if (!v)
         return NULL;

@@ -1,5 +1,7 @@
 #include "cli/words_print.h"
 
+#include "core/text.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -15,8 +17,8 @@ static double share(const int64_t *count, const words_result *r, int64_t from, i
 }
 
 void words_print(const output *out, const words_result *r, const word_task *t) {
-    output_print(out, "%s: word problem of %s%s%s\n", r->model, r->task, r->order[0] ? ", " : "",
-                 r->order);
+    output_print(out, "%s: word problem of %s%s%s\n", text_show(r->model), text_show(r->task),
+                 r->order[0] ? ", " : "", r->order);
     output_print(out, "  %lld %s of %lld tokens", (long long)r->count,
                  r->all ? "words, all there are," : "random words", (long long)r->length);
     if (r->train_length)
@@ -49,7 +51,7 @@ static void print_odd(const output *out, const mechanism_head *h, const word_tas
         return;
     output_print(out, "  represented but for %d element%s:", n, n > 1 ? "s" : "");
     for (int i = 0; i < n && i < 8; i++)
-        output_print(out, " %s (error %.2g)", t->input[list[i]], h->error[list[i]]);
+        output_print(out, " %s (error %.2g)", text_show(t->input[list[i]]), h->error[list[i]]);
     output_print(out, n > 8 ? " ...\n" : "\n");
 }
 
@@ -57,7 +59,7 @@ static void print_elements(const output *out, const mechanism_head *h, const wor
     output_print(out, "\n  elements in L%d.H%d\n  %-12s %8s %8s %8s  %s\n", h->layer, h->head,
                  "element", "error", "angle", "det", "beta");
     for (int g = 0; g < t->n_inputs && g < SHOWN_ELEMENTS; g++) {
-        output_print(out, "  %-12.12s", t->input[g]);
+        output_print(out, "  %-12.12s", text_show(t->input[g]));
         if (h->dims)
             output_print(out, " %8.1e %8.2f %8.3f ", h->error[g], h->angle[g], h->determinant[g]);
         else
@@ -104,7 +106,7 @@ void words_print_mechanism(const output *out, const mechanism *x, const word_tas
 
 void words_print_language(const output *out, const language_result *r) {
     double accuracy = (double)r->right / (double)r->count;
-    output_print(out, "%s: %s\n", r->model, r->name);
+    output_print(out, "%s: %s\n", text_show(r->model), text_show(r->name));
     output_print(out, "  %lld expressions of %lld to %lld tokens\n", (long long)r->count,
                  (long long)r->from, (long long)r->to);
     if (r->beta_max > 0)

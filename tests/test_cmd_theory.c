@@ -186,6 +186,37 @@ static void mistakes_name_what_would_be_right(void **state) {
     says(1, "", ARGS("words", files_path("bare")));
 }
 
+// Names in a file are anybody's: a terminal does not obey them.
+static void hostile_names_are_shown_not_obeyed(void **state) {
+    (void)state;
+    files_mkdir(files_path("evil"));
+    files_text(files_path("evil.json"),
+               "{\"automaton\": \"\\u001b[31m\", \"tokens\": [\"\\u001b[5m\", \"\\n\"],"
+               " \"states\": [\"x\", \"y\"], \"start\": \"x\", \"next\": "
+               "{\"x\": {\"\\u001b[5m\": \"y\", \"\\n\": \"x\"},"
+               " \"y\": {\"\\u001b[5m\": \"x\", \"\\n\": \"y\"}}}");
+    make_theory("s3");
+    files_text(files_path("s3/group.json"),
+               "{\"group\": \"\\u001b[31m\", \"elements\": [[0,1,2],[0,2,1],[1,0,2],[1,2,0],"
+               "[2,0,1],[2,1,0]], \"names\": [\"\\u001b[1m\",\"\\u001b[2m\",\"\\r\",\"\\t\","
+               "\"\\u009b3m\",\"e\"], \"convention\": \"y_t = x_t . y_{t-1}\", \"prefix\": [6]}");
+    const char *const *const runs[] = {
+        ARGS("theory", files_path("evil.json"), "--out", files_path("evil")),
+        ARGS("words", files_path("evil"), "--length", "8", "--count", "2", "--device", "cpu"),
+        ARGS("words", files_path("s3"), "--length", "8", "--count", "2", "--device", "cpu",
+             "--mechanism"),
+        ARGS("words", files_path("s3"), "--automaton", files_path("evil.json"), "--length", "8",
+             "--count", "2", "--device", "cpu")};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        run r = start(runs[i]);
+        if (r.code != 0)
+            fail_msg("run %zu: %s", i, r.err);
+        assert_null(strpbrk(r.out, "\033\r\t"));
+        assert_null(strstr(r.out, "\xc2\x9b"));
+        run_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_construction_is_written_read_and_right),
@@ -193,6 +224,7 @@ int main(void) {
         cmocka_unit_test(other_commands_read_constructions),
         cmocka_unit_test(lists_explanations_and_costs_fit_a_terminal),
         cmocka_unit_test(verify_tells_what_it_measured),
+        cmocka_unit_test(hostile_names_are_shown_not_obeyed),
         cmocka_unit_test(mistakes_name_what_would_be_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

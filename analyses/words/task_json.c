@@ -134,8 +134,9 @@ static const char **read_names(const json_t *root, const char *key, const char *
         for (size_t k = 0; good && k < i; k++)
             good = strcmp(v[i], v[k]) != 0;
         if (!good) {
-            err_set(e, ERR_INPUT, "%s: entry %zu of \"%s\" is no name, or stands there twice",
-                    text_show(file), i, key);
+            err_set(e, ERR_INPUT,
+                    "%s: entry %zu of \"%s\" is no name of 1 to %d bytes, or stands there twice",
+                    text_show(file), i, key, GROUP_LABEL - 1);
             free(v);
             return NULL;
         }
