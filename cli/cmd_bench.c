@@ -261,8 +261,8 @@ const command command_bench = {
         "keys; x floor: times what moving the bytes once or multiplying once takes; bound: which "
         "of "
         "the two that is, or the chain of chunks that wait for each other.\n"
-        "On a CPU one thread is used unless --threads says more (no default of all cores here): it "
-        "is disturbed least. docs/ci.md "
+        "On a CPU one thread is used, not all cores, unless --threads says more: it is disturbed "
+        "least. docs/ci.md "
         "has "
         "whole pipelines.",
     .example = "deltop bench --suite quick --out baseline\n"
