@@ -32,6 +32,11 @@ static void act_as_shell(int tell) {
         setpgid(0, 0);
         tcsetpgrp(0, getpid());
         signal(SIGTTOU, SIG_DFL);
+        // A suite run by nohup or in the background hands down ignored signals, and a program keeps
+        // ignoring what it was started to ignore.
+        const int asked[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+        for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+            signal(asked[i], SIG_DFL);
         return;
     }
     setpgid(program, program);
