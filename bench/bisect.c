@@ -3,6 +3,7 @@
 #include "bench/ab.h"
 #include "bench/child.h"
 #include "bench/match.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -155,12 +156,8 @@ static bool try_commit(bisection *b, const char *commit, step_outcome *out, err 
 }
 
 static bool make_worktrees(bisection *b, const char *good, const char *bad, err *e) {
-    const char *tmp = getenv("TMPDIR");
-    snprintf(b->root, sizeof b->root, "%.400s/deltop-bisect-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(b->root)) {
-        b->root[0] = 0;
-        return err_set(e, ERR_IO, "no temporary folder for the builds");
-    }
+    if (!file_temporary_folder("deltop-bisect-", b->root, sizeof b->root, e))
+        return false;
     snprintf(b->good, sizeof b->good, "%s/good", b->root);
     snprintf(b->test, sizeof b->test, "%s/test", b->root);
     char *a = GIT(NULL, e, "worktree", "add", "--quiet", "--detach", b->good, good);

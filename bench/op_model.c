@@ -68,16 +68,9 @@ static model *open_model(work *w, backend *be, err *e) {
     if (has_weights(path))
         return model_open(path, be, e);
     if (!w->folder[0]) {
-        const char *tmp = getenv("TMPDIR");
         int64_t all = 0;
-        snprintf(w->folder, sizeof w->folder, "%.400s/deltop-bench-XXXXXX",
-                 tmp && *tmp ? tmp : "/tmp");
-        if (!mkdtemp(w->folder)) {
-            w->folder[0] = 0;
-            err_set(e, ERR_IO, "no temporary folder for random weights");
-            return NULL;
-        }
-        if (!random_model_write(path, w->folder, w->seed, &all, e))
+        if (!file_temporary_folder("deltop-bench-", w->folder, sizeof w->folder, e) ||
+            !random_model_write(path, w->folder, w->seed, &all, e))
             return NULL;
     }
     ckpt *c = ckpt_open(w->folder, e);

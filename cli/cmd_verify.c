@@ -7,10 +7,10 @@
 #include "cli/progress.h"
 #include "cli/results.h"
 #include "cli/say.h"
+#include "core/file.h"
 #include "core/text.h"
 #include "kernels/cpu/cpu.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,26 +91,23 @@ static void print_all(const output *out, const verify_env *env, const verify_res
 
 static bool run_checks(const options *o, output *out, bool *pass, err *e) {
     const verify_own *v = o->own;
-    const char *tmp = getenv("TMPDIR");
-    char folder[400];
-    snprintf(folder, sizeof folder, "%.300s/deltop-verify-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char folder[400] = "";
     verify_env env = {.seed = (uint64_t)o->seed + 1};
     verify_result r = {0};
     json_t *checks = json_array(), *j = NULL;
     env.device = device_open_in(o, PRECISION_F32, e);
     env.exact = env.device ? cpu_open(PRECISION_F64, (int)o->threads, e) : NULL;
-    bool ok = env.exact != NULL, made = false;
+    bool ok = env.exact != NULL;
     if (ok)
         output_ran_on(out, env.device);
-    if (ok && !(made = mkdtemp(folder) != NULL))
-        ok = err_set(e, ERR_IO, "%s: no temporary folder: %s", folder, strerror(errno));
+    ok = ok && file_temporary_folder("deltop-verify-", folder, sizeof folder, e);
     env.folder = folder;
     progress bar;
     progress_begin(&bar, "verify", 1, STDERR_FILENO);
     progress_phase(&bar, "checks");
     ok = ok && verify_run(&env, v->only, progress_tick, &bar, &r, e);
     progress_end(&bar);
-    if (made)
+    if (folder[0])
         rmdir(folder);
     for (size_t i = 0; ok && i < r.n; i++)
         if (json_array_append_new(checks, row_json(&env, &r.row[i])) != 0)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -173,4 +174,15 @@ char *file_folder(const char *path, err *e) {
 bool file_ends_with(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
     return n >= m && memcmp(s + n - m, end, m) == 0;
+}
+
+bool file_temporary_folder(const char *prefix, char *path, size_t size, err *e) {
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(path, size, "%s/%sXXXXXX", tmp && *tmp ? tmp : "/tmp", prefix);
+    bool fits = n >= 0 && (size_t)n < size;
+    if (fits && mkdtemp(path))
+        return true;
+    err_set(e, ERR_IO, "%s: no temporary folder: %s", path, strerror(fits ? errno : ENAMETOOLONG));
+    path[0] = 0;
+    return false;
 }

@@ -37,4 +37,8 @@ bool file_ends_with(const char *s, const char *end);
 // an end, nor /dev/null.
 bool file_is_endless(int fd);
 
+// Makes an empty folder of this process's own, PREFIX and six letters in $TMPDIR or /tmp, and puts its name
+// into path[size]. Whoever asked removes it. False: path is "" and the error names the place.
+bool file_temporary_folder(const char *prefix, char *path, size_t size, err *e);
+
 #endif
