@@ -2,6 +2,7 @@
 // double, then timed.
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta{,_plan}.cu
 //   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above what is allowed
+//   ./delta_rate check pairs, ./delta_rate time pairs     the same with the first pass in clusters of two blocks
 //   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit
 // Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.
 #include "kernels/cuda/delta.h"
@@ -49,6 +50,9 @@ static const problem checks[] = {
     {"8 segments, weak gates", 1, 2000, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 8},
     {"8 segments, mixed gates", 1, 2000, 2, 2, 128, 128, 1, MIXED, RANDOM_KEYS, 1, 8},
     {"7 segments, V 256, 2 rows", 2, 2000, 2, 2, 128, 256, 1, WEAK, RANDOM_KEYS, 1, 7},
+    {"5 rows, 3 heads, 4 segments", 5, 700, 3, 3, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 4},
+    {"one key, 6 segments", 1, 2000, 1, 1, 128, 128, 1, NO_GATE, ONE_KEY, 2, 6},
+    {"logistic gates, 6 segments", 1, 2000, 3, 3, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 6},
     {"2 micro-steps, 5 segments", 1, 1000, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 5},
 };
 
@@ -165,7 +169,7 @@ struct session {
     float *state, *scratch = NULL;
     std::vector<void *> held;
     size_t outputs;
-    session(const problem &p, const inputs &x, int processors) {
+    session(const problem &p, const inputs &x, int processors, bool paired) {
         bf16 *q = as_bf16(x.q), *k = as_bf16(x.k), *v = as_bf16(x.v);
         float *beta = on_device(x.beta), *decay = on_device(x.decay);
         state = on_device(x.state);
@@ -189,6 +193,7 @@ struct session {
         call.n_rows = p.rows;
         call.scale = 1 / sqrtf((float)p.K);
         plan = delta_plan_for(&call, processors, p.segments);
+        plan.paired = paired;
         size_t floats = delta_scratch(&call, &plan);
         if (floats) {
             need(cudaMalloc(&scratch, floats * sizeof(float)), "memory");
@@ -249,9 +254,9 @@ static double allowed(const problem &p) {
     return p.keys == ONE_KEY ? 2e-2 : 5e-3;
 }
 
-static bool check(const problem &p, int processors) {
+static bool check(const problem &p, int processors, bool paired) {
     inputs x(p);
-    session s(p, x, processors);
+    session s(p, x, processors, paired);
     s.run();
     std::vector<bf16> o(s.outputs);
     std::vector<float> state(x.state.size());
@@ -270,9 +275,9 @@ static bool check(const problem &p, int processors) {
     return good;
 }
 
-static void measure(const problem &p, int processors) {
+static void measure(const problem &p, int processors, bool paired) {
     inputs x(p);
-    session s(p, x, processors);
+    session s(p, x, processors, paired);
     cudaEvent_t from, to;
     cudaEventCreate(&from);
     cudaEventCreate(&to);
@@ -298,17 +303,18 @@ int main(int argc, char **argv) {
     need(cudaGetDeviceProperties(&device, 0), "device");
     setvbuf(stdout, NULL, _IOLBF, 0); // what was done shows also when a kernel never ends
     printf("%s\n", device.name);
-    if (argc == 2 && !strcmp(argv[1], "check")) {
+    const bool paired = argc == 3 && !strcmp(argv[2], "pairs");
+    if (argc == 2 + paired && !strcmp(argv[1], "check")) {
         bool good = true;
         for (const problem &p : checks)
-            good &= check(p, device.multiProcessorCount);
+            good &= check(p, device.multiProcessorCount, paired);
         return !good;
     }
-    if (argc == 2 && !strcmp(argv[1], "time")) {
+    if (argc == 2 + paired && !strcmp(argv[1], "time")) {
         for (const problem &p : timings)
-            measure(p, device.multiProcessorCount);
+            measure(p, device.multiProcessorCount, paired);
         return 0;
     }
-    printf("usage: delta_rate check|time\n");
+    printf("usage: delta_rate check|time [pairs]\n");
     return 2;
 }

@@ -52,6 +52,14 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     } else if (i < outputs) {
         segment = 0;
         t->kind = TASK_OUTPUT;
+    } else if (
+        s.paired) { // outputs, a block for nothing if they are odd, pairs of end and transition
+        i -= outputs + outputs % 2;
+        if (i < 0)
+            return false;
+        t->kind = i % 2 ? TASK_TRANSITION : TASK_END;
+        segment = 1 + (int)(i / 2 / heads);
+        i = i / 2 % heads;
     } else {
         i -= outputs;
         segment = 1 + (int)(i / (outputs + heads));
@@ -60,6 +68,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
         if (t->kind == TASK_TRANSITION)
             i = (i - outputs) * s.value_blocks;
     }
+    t->peers = !first_pass || !s.paired || t->kind == TASK_OUTPUT ? 1 : 2;
     t->block = (int)(i % s.value_blocks);
     t->head = (int)(i / s.value_blocks % s.H);
     t->row = (int)(i / per_row);
@@ -92,14 +101,17 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
         if (t->kind == TASK_OUTPUT)
             return true;
         const int64_t t1 = min(s.T, (int64_t)t->last * s.tokens) + t->token0;
+        const bool gone =
+            decay_sum(s, t->head, t->token0 + (int64_t)t->first * s.tokens, t1, shared) < NOTHING;
         if (t->kind == TASK_TRANSITION) {
-            bool gone = decay_sum(s, t->head, t->token0 + (int64_t)t->first * s.tokens, t1,
-                                  shared) < NOTHING;
             if (threadIdx.x == 0)
                 space.nothing[segment * heads + head] = gone;
             return !gone;
         }
+        if (!gone)
+            return true;
         // The state at the end knows nothing of what lies before the last chunks.
+        t->peers = 1;
         float sum = 0;
         int first = t->last;
         while (first > t->first && sum >= NOTHING) {
@@ -112,6 +124,8 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
 }
 
 #endif
+
+static_assert(sizeof(delta_shared) <= 232448, "shared memory of a block");
 
 template <int queries, bool gated>
 __global__ void __launch_bounds__(DELTA_THREADS, 1)
@@ -128,6 +142,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         for (int i = threadIdx.x; i < (int)sizeof m->in / 16; i += DELTA_THREADS)
             ((uint4 *)m->in)[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0) {
+        m->peers = task.peers;
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
@@ -137,23 +152,26 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
             barrier_init(&m->empty[i], STATE_WARPS + MAKERS / 32);
         }
         for (int i = 0; i < MADE; i++) {
-            barrier_init(&m->x_full[i], MAKERS / 32);
+            barrier_init(&m->m_full[i], MAKERS / 32);
             barrier_init(&m->p_full[i], MAKERS / 32);
-            barrier_init(&m->made_empty[i], STATE_WARPS);
+            barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
         }
     }
     fence_async();
-    __syncthreads();
+    if (task.peers == 2)
+        cluster_sync();
+    else
+        __syncthreads();
     const int role = threadIdx.x / 128;
     const bool output = task.kind == TASK_OUTPUT;
     if (role == 0) {
-        registers_down<24>();
+        registers_down<32>();
         if (output)
             delta_feed<queries, gated, true>(s, maps, task, m);
         else
             delta_feed<queries, gated, false>(s, maps, task, m);
     } else if (role == 3) {
-        registers_down<104>();
+        registers_down<96>();
         if (output)
             delta_make<queries, gated, true>(s, task, m);
         else
@@ -165,6 +183,8 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         else
             delta_state<queries, gated, false>(s, task, m);
     }
+    if (m->peers == 2)
+        cluster_sync(); // the peer may still write here
 #endif
 }
 
@@ -312,9 +332,22 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
         return r;
     if (s.segments > 1) {
         int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
-        delta_chunks<queries, gated>
-            <<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(s, maps, true,
-                                                                                space, state, ld);
+        if (s.paired)
+            blocks += blocks % 2;
+        cudaLaunchAttribute pairs = {};
+        pairs.id = cudaLaunchAttributeClusterDimension;
+        pairs.val.clusterDim = {s.paired ? 2u : 1u, 1, 1};
+        cudaLaunchConfig_t launch = {};
+        launch.gridDim = (unsigned)blocks;
+        launch.blockDim = DELTA_THREADS;
+        launch.dynamicSmemBytes = sizeof(delta_shared);
+        launch.stream = stream;
+        launch.attrs = &pairs;
+        launch.numAttrs = 1;
+        r = cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, true, space, state,
+                               ld);
+        if (r != cudaSuccess)
+            return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
             r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -348,6 +381,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.tokens = CHUNK / s.n_h;
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
+    s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
     const int64_t tokens = s.n_rows * s.T;
     if (tokens == 0)
         return cudaSuccess;

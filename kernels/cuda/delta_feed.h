@@ -20,18 +20,20 @@ HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
                  : "memory");
 }
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters. Where they lie in the tile does not matter.
+// `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
+// does not matter.
 template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile) {
+    enum { AHEAD = 3 };
     const int t = threadIdx.x - 32;
 #pragma unroll 1
-    for (int first = t; first < pieces; first += 2 * CONVERTERS) {
-        uint32_t x[2][4];
+    for (int first = t; first < pieces; first += AHEAD * CONVERTERS) {
+        uint32_t x[AHEAD][4];
 #pragma unroll
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < AHEAD; i++)
             if (first + i * CONVERTERS < pieces)
                 load_shared(x[i], tile + (first + i * CONVERTERS) * 16);
 #pragma unroll
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i < AHEAD; i++)
             if (first + i * CONVERTERS < pieces) {
 #pragma unroll
                 for (int e = 0; e < 4; e++)
@@ -75,8 +77,7 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
         *(float2 *)(g->c + 2 * lane) = make_float2(fa, fb);
         *(float2 *)(g->c_rest + 2 * lane) = make_float2((float)(a - fa), (float)(b - fb));
         *(float2 *)(g->from_start + 2 * lane) = make_float2(exp2_fast(fa), exp2_fast(fb));
-        *(float2 *)(g->to_end + 2 * lane) =
-            make_float2(exp2_fast((float)(last - a)), exp2_fast((float)(last - b)));
+        g->to_end[lane] = pack_half(exp2_fast((float)(last - a)), exp2_fast((float)(last - b)));
         if (!wide) {
             const float ma = (float)(a - mid), mb = (float)(b - mid);
             *(float2 *)(g->up + 2 * lane) = make_float2(exp2_fast(ma), exp2_fast(mb));

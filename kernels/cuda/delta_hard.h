@@ -1,4 +1,4 @@
-// kernels/cuda/delta_hard.h - X and P of a chunk whose keys repeat (delta_make.h): every factor of M is the
+// kernels/cuda/delta_hard.h - M of a chunk whose keys repeat (delta_make.h): every factor of M is the
 // sum of two fp16 numbers (three products, float32 sums), diagonal blocks are inverted by substitution in
 // float32. One term would cost 3e-3 and more when keys repeat with beta = 2; M itself is bounded by 2 for
 // unit keys and 0 <= beta <= 2.
@@ -29,34 +29,10 @@ HOPPER_DEVICE void keys_product(float (&acc)[32], uint32_t k) {
     wgmma_commit();
 }
 
-// Columns of M^T times to_end.
-HOPPER_DEVICE void scale_columns(uint32_t (&high)[4][4], const delta_gates *g) {
+// Block x (an A operand) of this warp's rows of M^T to a panel.
+HOPPER_DEVICE void store_inverse(uint32_t panel, int x, const uint32_t (&a)[4], int warp) {
     const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int x = 0; x < 4; x++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) {
-            float2 h = unpack_half(high[x][e]),
-                   w = *(const float2 *)(g->to_end + 16 * x + 8 * (e / 2) + 2 * (lane % 4));
-            high[x][e] = pack_half(h.x * w.x, h.y * w.y);
-        }
-}
-
-// acc (rows j of this warp, 8 n columns) times the rows' beta, as fp16 to a panel at `to`.
-template <int columns>
-HOPPER_DEVICE void make_store(const float (&acc)[columns / 2], float b0, float b1, uint32_t to,
-                              int warp) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t row = 16 * warp + (lane & 15);
-#pragma unroll
-    for (int b = 0; b < columns / 8; b += 2) {
-        const int n = b + 1 < columns / 8 ? b + 1 : b;
-        stmatrix(to + swizzle(row, n == b ? b : b + lane / 16),
-                 pack_half(b0 * acc[4 * b], b0 * acc[4 * b + 1]),
-                 pack_half(b1 * acc[4 * b + 2], b1 * acc[4 * b + 3]),
-                 pack_half(b0 * acc[4 * n], b0 * acc[4 * n + 1]),
-                 pack_half(b1 * acc[4 * n + 2], b1 * acc[4 * n + 3]));
-    }
+    stmatrix(panel + swizzle(16 * warp + (lane & 15), 2 * x + lane / 16), a[0], a[1], a[2], a[3]);
 }
 
 // acc [16, 16] += A B^T, A and B given as two terms; block: B's rows in shared memory. The products with a
@@ -195,26 +171,11 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
     }
 }
 
-// Both terms of M^T times the rows of a panel, stored to `to`.
-template <int columns>
-HOPPER_DEVICE void hard_product(const uint32_t (&high)[4][4], const uint32_t (&low)[4][4],
-                                uint32_t panel, float b0, float b1, uint32_t to, int warp) {
-    float acc[columns / 2];
-    wgmma_fence();
-#pragma unroll
-    for (int x = 0; x < 8; x++)
-        wgmma<columns>::template rs<1>(acc, x < 4 ? high[x % 4] : low[x % 4],
-                                       desc_mn(panel, PANEL) + 128 * (x % 4), x > 0);
-    wgmma_commit();
-    wgmma_wait<0>();
-    make_store<columns>(acc, b0, b1, to, warp);
-}
-
-// All that follows the scores, for the i-th chunk of the task.
-template <int queries, bool gated, bool output>
-HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t xs,
-                              uint32_t ps, int slot, int i, int warp) {
-    const int lane = threadIdx.x % 32;
+// diag(beta) M^T in two terms to two panels; b0, b1: beta of this lane's rows. before_store: called when
+// all is there but the stores.
+template <bool gated, class before>
+HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t panel,
+                              float b0, float b1, int warp, before before_store) {
     {
         float acc[32];
         wgmma_fence();
@@ -227,27 +188,18 @@ HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k,
     named_barrier(MAKERS_BARRIER, MAKERS);
     uint32_t high[4][4], low[4][4];
     hard_inverse(high, low, m, warp);
-    const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
-    barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1);
-    if constexpr (output) {
-        hard_product<queries>(high, low, shared_address(m->p0), b0, b1, ps, warp);
-        fence_async();
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&m->p_full[slot]);
-    }
-    if constexpr (gated) {
+    before_store();
 #pragma unroll
-        for (int x = 0; x < 4; x++)
+    for (int x = 0; x < 4; x++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                float2 h = unpack_half(high[x][e]), l = unpack_half(low[x][e]),
-                       w = *(const float2 *)(g->to_end + 16 * x + 8 * (e / 2) + 2 * (lane % 4));
-                split_half((h.x + l.x) * w.x, (h.y + l.y) * w.y, &high[x][e], &low[x][e]);
-            }
+        for (int e = 0; e < 4; e++) {
+            const float b = e % 2 ? b1 : b0;
+            float2 h = unpack_half(high[x][e]), l = unpack_half(low[x][e]);
+            split_half(b * (h.x + l.x), b * (h.y + l.y), &high[x][e], &low[x][e]);
+        }
+        store_inverse(panel, x, high[x], warp);
+        store_inverse(panel + PANEL, x, low[x], warp);
     }
-    hard_product<64>(high, low, k, b0, b1, xs, warp);
-    hard_product<64>(high, low, k + PANEL, b0, b1, xs + PANEL, warp);
 }
 
 #endif

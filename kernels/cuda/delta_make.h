@@ -1,18 +1,17 @@
-// kernels/cuda/delta_make.h - the warpgroup that makes X and P of a chunk (delta.cu), ahead of the
-// warpgroups that hold the state.
+// kernels/cuda/delta_make.h - the warpgroup that makes M and the scores P0 of a chunk (delta.cu), ahead of
+// the warpgroups that hold the state.
 //
 //     L = tril(diag(beta) (K K^T . G), -1)      M = (I + L)^-1       G_ij = 2^(c_i - c_j)
-//     X = diag(beta) M^T (to_end . K)           P^T = diag(beta) M^T (P0)^T
 //     P0 = scale (Q K^T . G), columns up to a query's own row
 //
-// M is held as M^T: warp w owns its rows 16 w .. 16 w + 15, which is the A operand of the two products at
-// the end. Blocks are 16 x 16; D_i = (I + L_ii)^-1, the others follow by
+// M is held as M^T: warp w owns its rows 16 w .. 16 w + 15. Blocks are 16 x 16; D_i = (I + L_ii)^-1, the
+// others follow by
 //     M_iw^T = -(sum_m M_mw^T L_im^T) D_i^T,  m = w..i-1
 //
 // Two ways to the same M. Most chunks are easy: D is the product (I - L)(I + L^2)(I + L^4)(I + L^8) of powers
 // that vanish, and all operands are single fp16 numbers. Where the squares of a row of L add up to more (keys
-// repeat), powers grow and one fp16 term is too few: delta_hard.h then makes M and the products with it by
-// substitution and in two terms. EASY: chosen with float64 references: outputs stay below 2.5e-3.
+// repeat), powers grow and one fp16 term is too few: delta_hard.h then makes M by substitution and in two
+// terms. EASY: chosen with float64 references: outputs stay below 2.5e-3.
 #ifndef DELTOP_CUDA_DELTA_MAKE_H
 #define DELTOP_CUDA_DELTA_MAKE_H
 
@@ -155,10 +154,10 @@ HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], const uint32_t (&turn
     mine[3] = movmatrix(a[3]);
 }
 
-// Scores of the chunk's queries (acc = K Q^T: row i of keys, column of queries) to m->p0.
+// Scores of the chunk's queries (acc = K Q^T: row i of keys, column of queries) to a panel.
 template <int queries, bool gated, bool wide>
 HOPPER_DEVICE void make_scores(const float (&acc)[queries / 2], const delta_call &s,
-                               const delta_gates *g, delta_shared *m, int warp) {
+                               const delta_gates *g, uint32_t to, int warp) {
     const int lane = threadIdx.x % 32, i = 16 * warp + lane / 4;
     float c0 = 1, c1 = 1, d0 = 0, d1 = 0;
     if constexpr (gated && wide) {
@@ -197,14 +196,14 @@ HOPPER_DEVICE void make_scores(const float (&acc)[queries / 2], const delta_call
         packed[2 * b + 1] = pack_half(v[2], v[3]);
     }
     // Two columns of matrices at a time: (rows 0-7, b), (rows 8-15, b), (rows 0-7, b + 1), (8-15, b + 1)
-    const uint32_t base = shared_address(m->p0), row = 16 * warp + (lane & 15);
+    const uint32_t row = 16 * warp + (lane & 15);
 #pragma unroll
     for (int b = 0; b < queries / 8; b += 2)
         if (b + 1 < queries / 8)
-            stmatrix(base + swizzle(row, b + lane / 16), packed[2 * b], packed[2 * b + 1],
+            stmatrix(to + swizzle(row, b + lane / 16), packed[2 * b], packed[2 * b + 1],
                      packed[2 * b + 2], packed[2 * b + 3]);
         else
-            stmatrix(base + swizzle(row, b), packed[2 * b], packed[2 * b + 1], packed[2 * b],
+            stmatrix(to + swizzle(row, b), packed[2 * b], packed[2 * b + 1], packed[2 * b],
                      packed[2 * b + 1]);
 }
 
@@ -243,37 +242,62 @@ HOPPER_DEVICE void make_inverse(uint32_t (&high)[4][4], const uint32_t (&mine)[4
     }
 }
 
-// M^T times the rows of a panel in shared memory.
-template <int columns>
-HOPPER_DEVICE void make_product(float (&acc)[columns / 2], const uint32_t (&high)[4][4],
-                                uint32_t panel) {
-    wgmma_fence();
-#pragma unroll
-    for (int x = 0; x < 4; x++)
-        wgmma<columns>::template rs<1>(acc, high[x], desc_mn(panel, PANEL) + 128 * x, x > 0);
-    wgmma_commit();
+// What this warp stored of M to the same place of the peer, by one lane.
+HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int warp) {
+    const uint32_t bytes = PANEL / 4, full = peer_address(shared_address(&m->m_full[slot]), peer);
+    auto send = [&](const void *p, uint32_t n) {
+        copy_peer(peer_address(shared_address(p), peer), shared_address(p), n, full);
+    };
+    barrier_expect_peer(full, (hard ? 2 : 1) * bytes + (warp == 0 ? sizeof m->hard[slot] : 0));
+    send(m->m[slot][0] + warp * bytes, bytes);
+    if (hard)
+        send(m->m[slot][1] + warp * bytes, bytes);
+    if (warp == 0)
+        send(m->hard[slot], sizeof m->hard[slot]);
 }
 
+// Without outputs the block may have a peer with the same keys: each makes M of every second chunk, for both.
+// Block r of the cluster fills slot r of both.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
+    static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
+    const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T of the chunk, made while the one before was finished
     auto next_keys = [&](int i) {
-        if (task.first + i < task.last)
+        if (i < chunks)
             barrier_wait(&m->full[i % STAGES], (i / STAGES) & 1);
         wgmma_fence();
         keys_product(keys, shared_address(m->in[i % STAGES].k));
     };
-    next_keys(0);
+    auto leave = [&](int i) { // to the peer
+        if (i < chunks) {
+            barrier_wait(&m->full[i % STAGES], (i / STAGES) & 1);
+            if (lane == 0)
+                barrier_arrive(&m->empty[i % STAGES]);
+        }
+    };
+    if (first == 1)
+        leave(0);
+    next_keys(first);
     wgmma_wait<0>();
-    for (int chunk = task.first; chunk < task.last; chunk++) {
-        const int i = chunk - task.first, stage = i % STAGES, slot = i % MADE;
+    for (int i = first; i < chunks; i += peers) {
+        const int stage = i % STAGES, slot = i % MADE;
         const delta_gates *g = &m->gates[stage];
         const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q);
-        const uint32_t xs = shared_address(m->x[slot]), ps = shared_address(m->p[slot]);
+        auto wait_for_slot = [&] { barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1); };
         bool hard;
         uint32_t high[4][4], mine[4];
         {
+            const bool wide = gated && g->wide;
+            lower_factors f;
+            fetch_factors<gated>(f, g, wide, warp);
+            uint32_t own[4], turned[4];
+            if (wide)
+                hard = make_lower<gated, true>(keys, f, g, m, warp, own, turned);
+            else
+                hard = make_lower<gated, false>(keys, f, g, m, warp, own, turned);
             float scores[queries / 2];
             if constexpr (output) {
                 wgmma_fence();
@@ -283,68 +307,60 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
                                        desc_k(q + (x / 4) * queries * 128) + 2 * (x % 4), x > 0);
                 wgmma_commit();
             }
-            const bool wide = gated && g->wide;
-            lower_factors f;
-            fetch_factors<gated>(f, g, wide, warp);
-            uint32_t own[4], turned[4];
-            if (wide)
-                hard = make_lower<gated, true>(keys, f, g, m, warp, own, turned);
-            else
-                hard = make_lower<gated, false>(keys, f, g, m, warp, own, turned);
             make_diagonal(own, turned, m, warp, mine);
             if constexpr (output) {
                 wgmma_wait<0>();
+                wait_for_slot();
+                const uint32_t p = shared_address(m->p[slot]);
                 if (wide)
-                    make_scores<queries, gated, true>(scores, s, g, m, warp);
+                    make_scores<queries, gated, true>(scores, s, g, p, warp);
                 else
-                    make_scores<queries, gated, false>(scores, s, g, m, warp);
-                fence_async();
-            }
-        }
-        hard = __shfl_sync(~0u, named_barrier_any(MAKERS_BARRIER, MAKERS, hard), 0);
-        // X is there, and nobody here needs the keys any more.
-        auto publish = [&] {
-            fence_async();
-            __syncwarp();
-            if (lane == 0) {
-                barrier_arrive(&m->x_full[slot]);
-                barrier_arrive(&m->empty[stage]);
-            }
-        };
-        if (hard) {
-            hard_chunk<queries, gated, output>(g, m, k, xs, ps, slot, i, warp);
-            publish();
-            next_keys(i + 1);
-            wgmma_wait<0>();
-        } else {
-            make_inverse(high, mine, m, warp);
-            const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
-            barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1);
-            if constexpr (output) {
-                float acc[queries / 2];
-                make_product<queries>(acc, high, shared_address(m->p0));
-                wgmma_wait<0>();
-                make_store<queries>(acc, b0, b1, ps, warp);
+                    make_scores<queries, gated, false>(scores, s, g, p, warp);
                 fence_async();
                 __syncwarp();
                 if (lane == 0)
                     barrier_arrive(&m->p_full[slot]);
             }
-            if constexpr (gated)
-                scale_columns(high, g);
-            float acc[32];
-            make_product<64>(acc, high, k);
-            wgmma_wait<0>();
-            make_store<64>(acc, b0, b1, xs, warp);
-            make_product<64>(acc, high, k + PANEL);
-            wgmma_wait<0>();
-            next_keys(i + 1);
-            make_store<64>(acc, b0, b1, xs + PANEL, warp);
-            publish();
-            wgmma_wait<0>();
         }
-        // Nobody may write L, its diagonal blocks or P0 of the next chunk before all have read this one's.
+        hard = __shfl_sync(~0u, named_barrier_any(MAKERS_BARRIER, MAKERS, hard), 0);
+        const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
+        const uint32_t panel = shared_address(m->m[slot][0]);
+        auto before_store = [&] {
+            if constexpr (!output)
+                wait_for_slot();
+        };
+        if (hard)
+            hard_chunk<gated>(g, m, k, panel, b0, b1, warp, before_store);
+        else {
+            make_inverse(high, mine, m, warp);
+            before_store();
+#pragma unroll
+            for (int x = 0; x < 4; x++) {
+                uint32_t a[4];
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    float2 h = unpack_half(high[x][e]);
+                    a[e] = pack_half((e % 2 ? b1 : b0) * h.x, (e % 2 ? b1 : b0) * h.y);
+                }
+                store_inverse(panel, x, a, warp);
+            }
+        }
+        if (threadIdx.x % MAKERS == 0)
+            m->hard[slot][0] = hard;
+        fence_async();
+        __syncwarp();
+        if (lane == 0) {
+            if (peers == 2)
+                make_send(m, slot, 1 - cluster_rank(), hard, warp);
+            barrier_arrive(&m->m_full[slot]);
+            barrier_arrive(&m->empty[stage]); // nobody here needs the keys any more
+        }
+        if (peers == 2)
+            leave(i + 1);
+        next_keys(i + peers);
+        // Nobody may write L or its diagonal blocks of the next chunk before all have read this one's.
         named_barrier(MAKERS_BARRIER, MAKERS);
+        wgmma_wait<0>();
     }
 }
 

@@ -7,10 +7,10 @@
 // Microseconds, measured on an H200: of a chunk with its outputs and without (less with fewer queries a
 // chunk, more with gates), of a hop of the scan and of what a pass costs besides.
 static double chunk_us(int n_h, bool gated) {
-    return (gated ? 3.9 : 3.2) - (n_h > 1 ? 0.4 : 0);
+    return (gated ? 3.8 : 3.05) - (n_h > 1 ? 0.4 : 0);
 }
 static double end_us(bool gated) {
-    return gated ? 2.9 : 2.4;
+    return gated ? 3.0 : 2.3;
 }
 #define HOP_US  1.6
 #define PASS_US 4.0

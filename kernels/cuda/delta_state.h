@@ -2,7 +2,8 @@
 // 128 columns of values, as H^T [64 values, 128 channels] in float32 accumulators.
 //
 // Per chunk (kernels/cuda/delta.cu), transposed so that the state is always the left operand:
-//     U^T = H^T K^T      R = V - from_start U      H^T <- end H^T + R^T X      O^T = query H^T Q^T + R^T P^T
+//     U^T = H^T K^T      R = V - from_start U      W^T = R^T (diag(beta) M^T)
+//     H^T <- end H^T + (to_end W)^T K              O^T = query H^T Q^T + W^T P0^T
 // No product of this chain touches shared memory on its left side, and no result returns to it.
 //
 // The order of instructions is part of the design: accumulators that live through the loop are only
@@ -41,6 +42,20 @@ HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values,
                                            upper_bf16(x[2 * e + 1]) - g.y * p[3]);
         }
     }
+}
+
+// What the chunk writes, W^T, as A operands: w for the outputs; r, times to_end, for the state (without gates
+// the same). to_end: this lane's first pair of rows.
+template <bool gated>
+HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t *to_end, uint32_t (&r)[16],
+                                uint32_t (&w)[16]) {
+#pragma unroll
+    for (int i = 0; i < 16; i++)
+        w[i] = r[i] = pack_half(u[2 * i], u[2 * i + 1]);
+    if constexpr (gated)
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            r[i] = multiply_half(w[i], to_end[4 * (i / 2)]);
 }
 
 HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
@@ -115,14 +130,31 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     state_keys(u, packed, shared_address(m->in[0].k));
     wgmma_wait<0>();
     const int chunks = task.last - task.first;
+    int left = (int)min(s.T - (int64_t)task.first * s.tokens, (int64_t)chunks * s.tokens); // tokens
     int stage = 0, parity = 0; // of the chunk under way
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
         const int next = stage + 1 == STAGES ? 0 : stage + 1;
-        const float *g = m->gates[stage].from_start + 2 * (lane % 4);
-        const uint32_t q = shared_address(m->in[stage].q), x = shared_address(m->x[slot]),
-                       p = shared_address(m->p[slot]);
+        const delta_gates *g = &m->gates[stage];
+        const int pair = 2 * (lane % 4);
+        const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
+                       inverse = shared_address(m->m[slot][0]), p = shared_address(m->p[slot]);
         float acc[queries / 2];
+        uint32_t r[16];
+        state_residual<gated>(u, shared_address(m->in[stage].v) + v_lane, values,
+                              g->from_start + pair, r);
+        barrier_wait(&m->m_full[slot], made);
+        const bool hard = m->hard[slot][0];
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse, PANEL) + 128 * j, j > 0);
+        if (hard)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse + PANEL, PANEL) + 128 * j, 1);
+        wgmma_commit();
+        wgmma_wait<0>();
         wgmma_fence();
         if constexpr (output) {
 #pragma unroll
@@ -131,37 +163,31 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                     acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
             wgmma_commit();
         }
-        uint32_t r[16];
-        state_residual<gated>(u, shared_address(m->in[stage].v) + v_lane, values, g, r);
-        barrier_wait(&m->x_full[slot], made);
+        uint32_t w[16];
+        state_writes<gated>(u, g->to_end + lane % 4, r, w);
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            wgmma<128>::rs<1>(h, r + 4 * j, desc_mn(x, PANEL) + 128 * j, 1);
+            wgmma<128>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
         wgmma_commit();
         if constexpr (output) {
-            wgmma_wait<1>(); // the queries' first product
             if constexpr (gated) {
-                const float *wq = m->gates[stage].query + 2 * (lane % 4);
+                wgmma_wait<1>(); // the queries' first product
+                const float *wq = g->query + pair;
 #pragma unroll
                 for (int b = 0; b < queries / 8; b++) {
-                    float2 w = *(const float2 *)(wq + 8 * b);
-                    acc[4 * b] *= w.x;
-                    acc[4 * b + 1] *= w.y;
-                    acc[4 * b + 2] *= w.x;
-                    acc[4 * b + 3] *= w.y;
+                    float2 f = *(const float2 *)(wq + 8 * b);
+                    acc[4 * b] *= f.x;
+                    acc[4 * b + 1] *= f.y;
+                    acc[4 * b + 2] *= f.x;
+                    acc[4 * b + 3] *= f.y;
                 }
             }
-        }
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&m->empty[stage]);
-        if constexpr (output) {
             barrier_wait(&m->p_full[slot], made);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                wgmma<queries>::template rs<1>(acc, r + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
+                wgmma<queries>::template rs<1>(acc, w + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
             wgmma_commit();
         }
         parity ^= next == 0;
@@ -176,6 +202,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_wait<1>();
         else
             wgmma_wait<0>();
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&m->empty[stage]); // H has taken the keys, what came before it q and v
         state_pack(h, packed);
         if constexpr (gated) {
 #pragma unroll
@@ -186,14 +215,18 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_wait<0>();
         state_keys(u, packed, shared_address(m->in[next].k));
         if constexpr (output) {
-            const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
-            state_store<queries>(acc, scale, o, 8 * s.ldo, left < s.tokens ? (int)left : s.tokens,
-                                 width - own);
+            state_store<queries>(acc, scale, o, 8 * s.ldo, min(left, s.tokens), width - own);
+            left -= s.tokens;
             o += s.tokens * s.ldo;
         }
         __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&m->made_empty[slot]);
+        if (lane == 0) {
+            // To the block whose makers fill the slot.
+            if (!output && task.peers == 2)
+                barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
+            else
+                barrier_arrive(&m->made_empty[slot]);
+        }
         wgmma_wait<0>();
         stage = next;
     }

@@ -12,12 +12,12 @@ enum {
     PANEL = CHUNK * 128, // bytes: 64 rows of 64 16-bit numbers
     TILE = 2 * PANEL,    // 64 rows of 128 numbers
     STAGES = 3,          // chunks of q, k, v in flight
-    MADE = 2,            // chunks of X and P in flight
+    MADE = 2,            // chunks of M and P0 in flight
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
     CONVERTERS = 96,     // threads that make fp16 of q and k: warps 1-3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
-    MAKERS = 128,        // warpgroup 3: X and P
+    MAKERS = 128,        // warpgroup 3: M and P0
     DELTA_THREADS = 512,
     MAKERS_BARRIER = 1, // named barriers
     CONVERTERS_BARRIER = 2,
@@ -38,6 +38,7 @@ typedef struct delta_call {
     int tokens;       // of a whole chunk
     int per_segment;  // chunks
     int segments;
+    bool paired; // the first pass runs in clusters of two blocks
     // Told on the host behind the launch of each pass; NULL: nobody listens.
     void (*done)(void *ctx, const char *pass);
     void *done_ctx;
@@ -56,7 +57,7 @@ struct delta_gates {
     float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
     float beta[CHUNK];
     float from_start[CHUNK];      // 2^c_i
-    float to_end[CHUNK];          // 2^(c_last - c_i)
+    uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
     float query[CHUNK];           // scale 2^c of a token's last row
     float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
@@ -75,14 +76,16 @@ struct delta_shared {
         unsigned char k[TILE], q[TILE]; // arrive as bf16, become fp16
         unsigned char v[TILE];          // bf16
     } in[STAGES];
-    unsigned char x[MADE][TILE];     // X [row j][channel]
-    unsigned char p[MADE][PANEL];    // P^T [row j][query]
-    unsigned char p0[PANEL];         // scores [row i][query]
+    unsigned char m[MADE][2]
+                   [PANEL]; // diag(beta) M^T [row i][row j], the second term in hard chunks only
+    unsigned char p[MADE][PANEL];    // P0^T [row j][query]
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
     unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1, two halves
     float lw[4][BLOCK_16F / 4];      // L_ww, column by column
     delta_gates gates[STAGES];
-    uint64_t arrived[STAGES], full[STAGES], empty[STAGES], x_full[MADE], p_full[MADE],
+    alignas(16) int hard[MADE][4]; // first: M has a second term
+    int peers;                     // of the task
+    uint64_t arrived[STAGES], full[STAGES], empty[STAGES], m_full[MADE], p_full[MADE],
         made_empty[MADE];
 };
 
@@ -95,6 +98,8 @@ struct delta_task {
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row
     delta_kind kind;
+    int peers,
+        rank; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
 };
 
 #endif

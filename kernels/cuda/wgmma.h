@@ -115,6 +115,41 @@ HOPPER_DEVICE void barrier_wait(uint64_t *b, uint32_t parity) {
                  "r"(parity)
                  : "memory");
 }
+// Blocks of one cluster: this block's number, the address of the same thing in another block, and arrivals
+// there (with nothing to tell but that this thread is done).
+HOPPER_DEVICE int cluster_rank() {
+    int rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
+    return rank;
+}
+HOPPER_DEVICE uint32_t peer_address(uint32_t address, int rank) {
+    uint32_t r;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(r) : "r"(address), "r"(rank));
+    return r;
+}
+HOPPER_DEVICE void barrier_arrive_peer(uint32_t b) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(b) : "memory");
+}
+// One arrival at a peer's barrier, and `bytes` that copies will bring there.
+HOPPER_DEVICE void barrier_expect_peer(uint32_t b, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;\n" ::"r"(b), "r"(bytes)
+                 : "memory");
+}
+// From this block's shared memory to a peer's, whose barrier b counts the bytes; multiples of 16. What ordinary
+// stores wrote goes along after fence_async().
+HOPPER_DEVICE void copy_peer(uint32_t to, uint32_t from, uint32_t bytes, uint32_t b) {
+    asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];\n" ::"r"(to),
+                 "r"(from), "r"(bytes), "r"(b)
+                 : "memory");
+}
+// All threads of all blocks of the cluster.
+HOPPER_DEVICE void cluster_sync() {
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.release.aligned;\n"
+                 "barrier.cluster.wait.acquire.aligned;\n" ::
+                     : "memory");
+}
 // Threads that share the named barrier `id` (1..15).
 HOPPER_DEVICE void named_barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
@@ -195,6 +230,12 @@ HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Products of two pairs of fp16.
+HOPPER_DEVICE uint32_t multiply_half(uint32_t a, uint32_t b) {
+    uint32_t r;
+    asm("mul.rn.f16x2 %0, %1, %2;\n" : "=r"(r) : "r"(a), "r"(b));
+    return r;
+}
 // Two floats as fp16, the first in the lower half.
 HOPPER_DEVICE uint32_t pack_half(float lower, float upper) {
     uint32_t r;
