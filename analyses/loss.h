@@ -61,6 +61,14 @@ void loss_free(loss_result *r);
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e);
 
+// The same for a pass of one's own, beside other probes: give the probe to fwd_row with r->n + 1 ids,
+// then end. ids are borrowed.
+typedef struct loss_watch loss_watch;
+loss_watch *loss_watch_new(loss_result *r, int64_t row, const model *m, const int32_t *ids, err *e);
+probe loss_watch_probe(loss_watch *w);
+bool loss_watch_end(loss_watch *w, double jump, err *e);
+void loss_watch_free(loss_watch *w); // NULL is fine
+
 // FNV-1a over ids: tells whether two models read the same tokens. mark 0: from the beginning, else
 // what the rows before gave.
 uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n);
