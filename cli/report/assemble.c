@@ -107,12 +107,12 @@ static bool make_facts(assembly *a, err *e) {
     return true;
 }
 
-const fact *assembly_fact(const assembly *a, const assembly_pair *x, const char *name, int layer,
-                          int head, int64_t position) {
+const fact *assembly_fact(const assembly *a, const assembly_pair *x, const char *name,
+                          int64_t position) {
     for (size_t i = x->first; i < x->first + x->n; i++) {
         const fact *f = &a->facts.v[i];
-        if (f->layer == layer && f->head == head && f->position == position &&
-            f->row == FACT_NONE && strcmp(f->name, name) == 0)
+        if (f->layer == FACT_NONE && f->row == FACT_NONE && f->position == position &&
+            strcmp(f->name, name) == 0)
             return f;
     }
     return NULL;
@@ -120,8 +120,44 @@ const fact *assembly_fact(const assembly *a, const assembly_pair *x, const char 
 
 double assembly_value(const assembly *a, const assembly_pair *x, const char *name,
                       int64_t position) {
-    const fact *f = assembly_fact(a, x, name, FACT_NONE, FACT_NONE, position);
+    const fact *f = assembly_fact(a, x, name, position);
     return f ? f->value : NAN;
+}
+
+size_t assembly_n_heads(const assembly_pair *x) {
+    const head_stats *s = &x->p.row[0].heads;
+    size_t n = 0;
+    for (int i = 0; i < s->n_layers; i++)
+        n += (size_t)s->shape[i].H;
+    return n;
+}
+
+void assembly_heads(const assembly *a, const assembly_pair *x, const char *name, int64_t position,
+                    double *v) {
+    const head_stats *s = &x->p.row[0].heads;
+    size_t n = assembly_n_heads(x), first = 0;
+    int at = 0; // layer of heads first, first + 1, ...
+    for (size_t i = 0; i < n; i++)
+        v[i] = NAN;
+    for (size_t i = x->first; i < x->first + x->n; i++) {
+        const fact *f = &a->facts.v[i];
+        if (f->head == FACT_NONE || f->position != position || strcmp(f->name, name) != 0)
+            continue;
+        // Facts of one name come layer by layer.
+        while (at + 1 < s->n_layers && s->layer[at] != f->layer)
+            first += (size_t)s->shape[at++].H;
+        if (first + (size_t)f->head < n)
+            v[first + (size_t)f->head] = f->value;
+    }
+}
+
+const char *assembly_head_name(const assembly_pair *x, size_t i, char *buf, size_t size) {
+    const head_stats *s = &x->p.row[0].heads;
+    int at = 0;
+    while (at + 1 < s->n_layers && i >= (size_t)s->shape[at].H)
+        i -= (size_t)s->shape[at++].H;
+    snprintf(buf, size, "L%d.H%zu", s->n_layers ? s->layer[at] : 0, i);
+    return buf;
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -184,7 +220,7 @@ bool report_assemble(const report *r, int *code, err *e) {
     if (ok) {
         report_say(&a);
         *code = a.n_missing ? EXIT_FAILED : EXIT_DONE;
-        ok = output_finish(r->out, NULL, output_head(r->out), e);
+        ok = !r->o->json || output_finish(r->out, NULL, output_head(r->out), e);
     }
     release(&a);
     return ok;

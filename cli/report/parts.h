@@ -11,11 +11,6 @@ typedef struct assembly_pair {
     size_t first, n; // its facts
 } assembly_pair;
 
-typedef struct assembly_picture {
-    char *path; // relative to DIR
-    char *text; // what it shows
-} assembly_picture;
-
 typedef struct assembly {
     const report *r;
     assembly_pair *pair; // [r->n_pairs]
@@ -35,16 +30,38 @@ static inline assembly_pair *assembly_at(const assembly *a, size_t model, size_t
     return &a->pair[model * a->r->o->n_documents + document];
 }
 
-// A fact of a pair; NULL when there is none. FACT_NONE where a key does not apply.
-const fact *assembly_fact(const assembly *a, const assembly_pair *x, const char *name, int layer,
-                          int head, int64_t position);
-// Of all heads and rows; NaN when there is none.
+// A fact over all heads and rows of a pair; NULL when there is none.
+const fact *assembly_fact(const assembly *a, const assembly_pair *x, const char *name,
+                          int64_t position);
+// Its value; NaN when there is none.
 double assembly_value(const assembly *a, const assembly_pair *x, const char *name,
                       int64_t position);
+// The values of a fact for every head, layers outermost, NaN where there is none: v [n_heads].
+size_t assembly_n_heads(const assembly_pair *x);
+void assembly_heads(const assembly *a, const assembly_pair *x, const char *name, int64_t position,
+                    double *v);
+// "L9.H2" of the i-th of them, into buf; returns buf.
+const char *assembly_head_name(const assembly_pair *x, size_t i, char *buf, size_t size);
+// Tokens of a row.
+static inline int64_t assembly_end(const assembly_pair *x) {
+    return x->p.loss.n + 1;
+}
+
+// ---- parts --------------------------------------------------------------------------------------
 
 bool report_pictures(assembly *a, err *e); // PNG and CSV
 bool report_arrays(assembly *a, err *e);   // NPY
 bool report_page(assembly *a, err *e);     // fills a->page
-void report_say(const assembly *a);        // a few lines on standard output
+// Sentences about one pair onto the page: what is wrong (only that), or what else is worth saying.
+bool report_problems(assembly *a, const assembly_pair *x, size_t *n, err *e);
+bool report_remarks(assembly *a, const assembly_pair *x, err *e);
+// How the models of a document compare.
+bool report_comparison(assembly *a, size_t document, err *e);
+// Tables; a->page takes them.
+bool report_overview_table(assembly *a, size_t document, err *e);
+bool report_difference_table(assembly *a, size_t document, err *e); // nothing for one model
+bool report_outlier_table(assembly *a, err *e);
+bool report_heads_table(assembly *a, const assembly_pair *x, err *e);
+void report_say(const assembly *a); // a few lines on standard output
 
 #endif
