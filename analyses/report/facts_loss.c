@@ -44,7 +44,7 @@ void facts_of_reading(maker *m) {
                  first->n_check);
     else
         snprintf(how, sizeof how, "%s",
-                 first->check_why[0] ? first->check_why : "not compared with float64");
+                 first->check_why[0] ? first->check_why : "not compared: computed in float64");
     maker_number(m, "precision_error", first->check_error, "nats", PLACE_ALL, how);
     maker_number(m, "precision_bias", first->check_bias, "nats/token", PLACE_ALL, how);
 }

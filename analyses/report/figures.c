@@ -31,41 +31,77 @@ static const signal_kind kinds[] = {
     {"gate", "half-life of the gate along the row", "half-life", "tokens", HEAD_FORGET, true},
 };
 
-// Mean over rows and heads that have the signal; NaN for none.
-static double mean_of(const pair *p, const signal_kind *k, int64_t bin) {
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t row = 0; row < p->n; row++) {
-        const head_stats *s = &p->row[row].heads;
-        for (int i = 0; i < s->n_layers; i++)
-            for (int h = 0; h < s->shape[i].H; h++) {
-                double v = head_stats_line(s, i, h, k->signal)[bin];
-                if (isfinite(v)) {
-                    sum += v;
-                    n++;
-                }
-            }
-    }
-    double mean = n ? sum / (double)n : NAN;
-    return k->half_life ? (mean > 0 ? M_LN2 / mean : NAN) : mean;
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
+// Over rows, bins first .. last - 1 and heads that have the signal: their mean; of half-lives, which lie
+// orders of magnitude apart, the median of the heads'. scratch: room for all heads.
+static double value_of(const pair *p, const signal_kind *k, int64_t first, int64_t last,
+                       double *scratch) {
+    const head_stats *shape = &p->row[0].heads;
+    size_t n = 0;
+    for (int i = 0; i < shape->n_layers; i++)
+        for (int h = 0; h < shape->shape[i].H; h++) {
+            double sum = 0;
+            int64_t known = 0;
+            for (int64_t row = 0; row < p->n; row++)
+                for (int64_t b = first; b < last; b++) {
+                    double v = head_stats_line(&p->row[row].heads, i, h, k->signal)[b];
+                    if (isfinite(v)) {
+                        sum += v;
+                        known++;
+                    }
+                }
+            if (known)
+                scratch[n++] = sum / (double)known;
+        }
+    if (n == 0)
+        return NAN;
+    if (k->half_life) {
+        qsort(scratch, n, sizeof *scratch, by_size);
+        double forget = scratch[n / 2];
+        return forget > 0 ? M_LN2 / forget : NAN;
+    }
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += scratch[i];
+    return sum / (double)n;
+}
+
+static size_t heads_of(const pair *p) {
+    size_t n = 0;
+    for (int i = 0; i < p->row[0].heads.n_layers; i++)
+        n += (size_t)p->row[0].heads.shape[i].H;
+    return n;
+}
+
+// Bins are gathered so that an eighth of an octave has one point: a point every some tokens would be
+// noise at the right of a logarithmic axis.
 static bool add_curve(figure *f, const pair *p, const signal_kind *k, bool *any, err *e) {
     const head_stats *s = &p->row[0].heads;
-    size_t n = (size_t)s->bins;
-    double *x = mem_alloc(n, sizeof *x, "a curve", e), *y = mem_alloc(n, sizeof *y, "a curve", e);
-    bool ok = x && y, some = false;
-    for (size_t b = 0; ok && b < n; b++) {
-        double end = (double)(b + 1) * (double)s->every;
-        x[b] = end < (double)s->T ? end : (double)s->T;
-        y[b] = mean_of(p, k, (int64_t)b);
-        some = some || !isnan(y[b]);
+    size_t n = 0;
+    double *x = mem_alloc((size_t)s->bins, sizeof *x, "a curve", e);
+    double *y = mem_alloc((size_t)s->bins, sizeof *y, "a curve", e);
+    double *scratch = mem_alloc(heads_of(p), sizeof *scratch, "a curve", e);
+    bool ok = x && y && scratch, some = false;
+    for (int64_t first = 0, last; ok && first < s->bins; first = last) {
+        last = first + 1;
+        while (last < s->bins && (double)(last + 1) < (double)(first + 1) * 1.0905) // 2^(1/8)
+            last++;
+        double end = (double)last * (double)s->every;
+        x[n] = end < (double)s->T ? end : (double)s->T;
+        y[n] = value_of(p, k, first, last, scratch);
+        some = some || !isnan(y[n]);
+        n++;
     }
     if (ok && some)
         ok = figure_series(f, p->model, STYLE_LINE, n, x, y, NULL, NULL, NULL, e);
     *any = *any || some;
     free(x);
     free(y);
+    free(scratch);
     return ok;
 }
 
@@ -73,9 +109,9 @@ static figure *draw(const pair *const *p, size_t n, const signal_kind *k, const 
                     bool *any, err *e) {
     char subtitle[512];
     const head_stats *s = &p[0]->row[0].heads;
-    snprintf(subtitle, sizeof subtitle,
-             "%.200s, %lld rows of %lld tokens, mean over heads and %lld tokens; %.100s",
-             p[0]->document, (long long)p[0]->n, (long long)s->T, (long long)s->every, how);
+    snprintf(subtitle, sizeof subtitle, "%.200s, %lld row%s of %lld tokens, %s over heads; %.100s",
+             p[0]->document, (long long)p[0]->n, p[0]->n == 1 ? "" : "s", (long long)s->T,
+             k->half_life ? "median" : "mean", how);
     figure *f = figure_new(FIG_CURVES, k->id, k->title, subtitle, e);
     *any = false;
     if (!f || !figure_axis(&f->x, "position", "tokens", SCALE_LOG2, e) ||

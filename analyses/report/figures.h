@@ -5,8 +5,8 @@
 
 #include "analyses/report/pair.h"
 
-// Against position, mean over rows and heads, one curve a model: delta-rule loss, beta, half-life of
-// the gate; a signal that no model has is left out. All pairs are of one document; how: device and
+// Against position, over rows and heads, one curve a model: delta-rule loss, beta (means), half-life of
+// the gate (median of heads); a signal that no model has is left out. All pairs are of one document; how: device and
 // precision, for subtitles. *out may stay empty.
 bool report_signal_figures(const pair *const *p, size_t n, const char *how, figures *out, err *e);
 

@@ -218,9 +218,8 @@ bool report_assemble(const report *r, int *code, err *e) {
          report_pictures(&a, e) && report_arrays(&a, e) && report_page(&a, e) &&
          save(&a, "report.md", write_markdown, e) && save(&a, "index.html", write_html, e);
     if (ok) {
-        report_say(&a);
         *code = a.n_missing ? EXIT_FAILED : EXIT_DONE;
-        ok = !r->o->json || output_finish(r->out, NULL, output_head(r->out), e);
+        ok = report_say(&a, e);
     }
     release(&a);
     return ok;

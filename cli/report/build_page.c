@@ -64,7 +64,7 @@ static bool put_picture(assembly *a, size_t d, const char *name, const char *wha
     snprintf(file, sizeof file, "%s%s%.500s.png", name, one ? "" : "-",
              one ? "" : output_document(r->out, d));
     snprintf(text, sizeof text, "%s, %.500s", what, output_document(r->out, d));
-    return page_picture(&a->page, file, text, e);
+    return page_picture(&a->page, file, text, false, e);
 }
 
 static bool any_state(const assembly *a, size_t d) {
@@ -110,7 +110,8 @@ static bool put_document(assembly *a, size_t d, err *e) {
 
 // ---- each model on each document ----------------------------------------------------------------
 
-static bool own_picture(assembly *a, size_t i, const char *name, const char *what, err *e) {
+static bool own_picture(assembly *a, size_t i, const char *name, const char *what, bool colours,
+                        err *e) {
     const report *r = a->r;
     const report_pair *p = &r->pair[i];
     char file[1200], text[800];
@@ -122,7 +123,7 @@ static bool own_picture(assembly *a, size_t i, const char *name, const char *wha
                  output_document(r->out, p->document), name);
     snprintf(text, sizeof text, "%s, %.300s on %.300s", what, output_model(r->out, p->model),
              output_document(r->out, p->document));
-    return page_picture(&a->page, file, text, e);
+    return page_picture(&a->page, file, text, colours, e);
 }
 
 static bool put_pair(assembly *a, size_t i, err *e) {
@@ -133,8 +134,8 @@ static bool put_pair(assembly *a, size_t i, err *e) {
               report_remarks(a, x, e);
     if (ok && x->p.erank.n_layers)
         ok = page_fold(&a->page, e, "Heads and spectra") && report_heads_table(a, x, e) &&
-             own_picture(a, i, "heads.png", "effective rank and norm of each head", e) &&
-             own_picture(a, i, "spectrum.png", "spectra of transitions", e) &&
+             own_picture(a, i, "heads.png", "effective rank and norm of each head", true, e) &&
+             own_picture(a, i, "spectrum.png", "spectra of transitions", false, e) &&
              page_unfold(&a->page, e);
     return ok;
 }
@@ -181,26 +182,4 @@ bool report_page(assembly *a, err *e) {
     for (size_t i = 0; ok && i < r->n_pairs; i++)
         ok = put_pair(a, i, e);
     return ok && put_words(a, e);
-}
-
-// ---- standard output ----------------------------------------------------------------------------
-
-// Findings as on the page; the rest is in the files.
-void report_say(const assembly *a) {
-    const output *out = a->r->out;
-    bool inside = false;
-    static const char *const marks[] = {"  ", "  ok: ", "  ! ", "  !! "};
-    for (size_t i = 0; i < a->page.n; i++) {
-        const block *b = &a->page.v[i];
-        if (b->kind == BLOCK_HEADING)
-            inside =
-                b->level == 2 && (strcmp(b->text, "Findings") == 0 ||
-                                  strcmp(b->text, "Missing") == 0 || strcmp(b->text, "Rules") == 0);
-        if (inside && b->kind == BLOCK_HEADING)
-            output_print(out, "%s\n", b->text);
-        if (inside && b->kind == BLOCK_ITEM)
-            output_print(out, "%s%s\n", marks[b->level], text_show(b->text));
-    }
-    output_print(out, "wrote %s/index.html, report.md, results.jsonl, pictures and arrays\n",
-                 text_show(a->r->o->out));
 }

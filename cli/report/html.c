@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 512, LINE = 8192 };
+enum { CELL = 512 };
 
 // Light and dark by the reader's setting; tables scroll inside their frame on narrow screens; on
 // paper everything folds open and stays black on white. Pictures are drawn on white: in the dark
@@ -17,7 +17,7 @@ static const char style[] =
     "--head:#f4f6f8;--link:#0b62c4;--good:#1a7f37;--warn:#8a5a00;--bad:#c0202c}"
     "@media(prefers-color-scheme:dark){:root{--bg:#14171b;--fg:#e3e7eb;--dim:#9aa4ae;"
     "--line:#343b43;--head:#1f242a;--link:#6cb2ff;--good:#5fd07f;--warn:#e0b050;--bad:#ff7b80}"
-    "img{filter:invert(1) hue-rotate(180deg) contrast(.9)}}"
+    "img{filter:invert(1) hue-rotate(180deg) contrast(.9)}img.map{filter:brightness(.88)}}"
     "*{box-sizing:border-box}"
     "body{margin:0 auto;padding:1.2rem;max-width:84rem;background:var(--bg);color:var(--fg);"
     "font:16px/1.5 system-ui,'DejaVu Sans',sans-serif;overflow-wrap:anywhere}"
@@ -40,20 +40,25 @@ static const char style[] =
     "th{background:var(--head);font-weight:600;border-top:0;position:sticky;top:0}"
     "th small{display:block;font-weight:400;color:var(--dim)}"
     "th.t,td.t{text-align:left}"
+    "th:first-child,td:first-child{position:sticky;left:0;background:var(--bg);z-index:1}"
+    "thead th:first-child{background:var(--head);z-index:2}"
     "th button{all:unset;cursor:pointer;font-weight:600}"
     "th button:hover{color:var(--link)}th button:focus-visible{outline:2px solid var(--link)}"
     "th[aria-sort=ascending] button::after{content:' \\2191'}"
     "th[aria-sort=descending] button::after{content:' \\2193'}"
     "tbody tr:hover{background:var(--head)}"
     ".note{color:var(--dim);font-size:.86rem;margin:-.4rem 0 1rem}"
-    "figure{margin:1rem 0}img{max-width:100%;height:auto;border-radius:4px}"
+    "figure{margin:1rem 0;overflow-x:auto}img{max-width:100%;height:auto;border-radius:4px}"
     "figcaption{color:var(--dim);font-size:.9rem}"
     "details{margin:.6rem 0}summary{cursor:pointer;color:var(--link)}"
-    "@media(max-width:600px){body{padding:.8rem;font-size:15px}h1{font-size:1.35rem}}"
+    "@media(max-width:600px){body{padding:.8rem;font-size:15px}h1{font-size:1.35rem}"
+    "th:first-child,td:first-child{max-width:9rem;white-space:normal}"
+    "img{max-width:none;width:60rem}figcaption{position:sticky;left:0}}"
     "@media print{:root{--bg:#fff;--fg:#000;--dim:#444;--line:#bbb;--head:#eee}"
     "body{max-width:none;font-size:10pt;padding:0}.wide{overflow:visible;border:0}"
     "table{font-size:7.5pt}th,td{white-space:normal;padding:.15rem .3rem}"
-    "img{filter:none;max-height:22cm}tr,figure,h2,h3{break-inside:avoid}h2,h3{break-after:avoid}}";
+    "img{filter:none;max-width:100%;width:auto;max-height:22cm}th,td{position:static!important}tr,"
+    "figure,h2,h3{break-inside:avoid}h2,h3{break-after:avoid}}";
 
 // Sorts by the numbers behind the cells, missing ones last. Without it the page reads as it is.
 static const char script[] =
@@ -74,9 +79,8 @@ static const char script[] =
 
 // Safe for a screen first (control bytes, marks of writing direction), then for HTML.
 static void put(FILE *out, const char *text) {
-    char shown[LINE];
-    text_escape(text, strlen(text), shown, sizeof shown);
-    for (const char *c = shown; *c; c++) {
+    char *shown = page_shown(text);
+    for (const char *c = shown ? shown : "(out of memory)"; *c; c++) {
         switch (*c) {
         case '<':
             fputs("&lt;", out);
@@ -97,6 +101,7 @@ static void put(FILE *out, const char *text) {
             fputc(*c, out);
         }
     }
+    free(shown);
 }
 
 static void put_head(FILE *out, const column *c) {
@@ -171,7 +176,7 @@ static bool put_picture(FILE *out, const char *folder, const block *b, err *e) {
     free(path);
     if (!png)
         return false;
-    fputs("<figure><img loading=\"lazy\" alt=\"", out);
+    fprintf(out, "<figure><img%s loading=\"lazy\" alt=\"", b->level ? " class=\"map\"" : "");
     put(out, b->text);
     // Width and height stand at a fixed place in a PNG: the page does not jump while it loads.
     const unsigned char *u = (const unsigned char *)png;

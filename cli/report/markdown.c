@@ -5,14 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELL = 512, LINE = 4096 };
+enum { CELL = 512 };
 
 // What Markdown or HTML in it would take for markup; text is escaped for screens before. A bar inside
 // a table row would end the cell.
 static void put(FILE *out, const char *text) {
-    char shown[LINE];
-    text_escape(text, strlen(text), shown, sizeof shown);
-    for (const char *c = shown; *c; c++) {
+    char *shown = page_shown(text);
+    for (const char *c = shown ? shown : "(out of memory)"; *c; c++) {
         if (*c == '<')
             fputs("&lt;", out);
         else if (*c == '&')
@@ -23,6 +22,7 @@ static void put(FILE *out, const char *text) {
             fputc(*c, out);
         }
     }
+    free(shown);
 }
 
 static void put_table(FILE *out, const figure *f) {

@@ -63,10 +63,11 @@ bool page_table(page *p, figure *table, err *e) {
     return b != NULL;
 }
 
-bool page_picture(page *p, const char *path, const char *text, err *e) {
+bool page_picture(page *p, const char *path, const char *text, bool colours, err *e) {
     block *b = add(p, BLOCK_PICTURE, e);
     if (!b)
         return false;
+    b->level = colours;
     b->path = mem_strdup(path, e);
     b->text = mem_strdup(text, e);
     return b->path && b->text;
@@ -81,6 +82,24 @@ void page_free(page *p) {
     free(p->v);
     free(p->title);
     *p = (page){0};
+}
+
+char *page_shown(const char *text) {
+    size_t room = 8 * strlen(text) + 1, at = 0;
+    char *out = malloc(room);
+    if (!out)
+        return NULL;
+    out[0] = 0;
+    for (const char *c = text; *c;) {
+        size_t n = strcspn(c, "\\");
+        text_escape(c, n, out + at, room - at);
+        at += strlen(out + at);
+        c += n;
+        for (; *c == '\\'; c++)
+            out[at++] = '\\';
+        out[at] = 0;
+    }
+    return out;
 }
 
 const char *page_cell(const column *c, size_t i, char *buf, size_t size) {

@@ -13,9 +13,10 @@
 typedef enum {
     BLOCK_HEADING, // level 1 .. 3
     BLOCK_TEXT,
-    BLOCK_ITEM,       // of a list; neighbours are one list. level: a finding_weight
-    BLOCK_TABLE,      // a FIG_TABLE
-    BLOCK_PICTURE,    // a PNG file; text: what it shows, for those who do not see it
+    BLOCK_ITEM,    // of a list; neighbours are one list. level: a finding_weight
+    BLOCK_TABLE,   // a FIG_TABLE
+    BLOCK_PICTURE, // a PNG file; text: what it shows, for those who do not see it; level 1: colours
+                   // stand for numbers and are never turned over
     BLOCK_FOLD_BEGIN, // until BLOCK_FOLD_END, shown on demand; text: its title
     BLOCK_FOLD_END,
 } block_kind;
@@ -43,11 +44,15 @@ bool page_text(page *p, err *e, const char *fmt, ...) __attribute__((format(prin
 bool page_item(page *p, item_weight weight, err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 bool page_table(page *p, figure *table, err *e); // takes it, also on failure; NULL = failure
-bool page_picture(page *p, const char *path, const char *text, err *e);
+bool page_picture(page *p, const char *path, const char *text, bool colours, err *e);
 bool page_fold(page *p, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool page_unfold(page *p, err *e);
 void page_free(page *p); // an empty one is fine
 
+// TEXT safe for a screen: control bytes, marks of writing direction and bytes that are not UTF-8 become
+// placeholders (core/text.h). Backslashes stay as they are, since parts of a text may have been
+// escaped before. Caller frees; NULL: out of memory.
+char *page_shown(const char *text);
 // A cell as people read it: text, or a number with the column's digits ("" for NaN).
 const char *page_cell(const column *c, size_t i, char *buf, size_t size);
 

@@ -62,6 +62,7 @@ bool report_overview_table(assembly *a, size_t document, err *e);
 bool report_difference_table(assembly *a, size_t document, err *e); // nothing for one model
 bool report_outlier_table(assembly *a, err *e);
 bool report_heads_table(assembly *a, const assembly_pair *x, err *e);
-void report_say(const assembly *a); // a few lines on standard output
+// The end: a few lines on standard output, or one JSON value.
+bool report_say(const assembly *a, err *e);
 
 #endif

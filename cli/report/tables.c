@@ -51,6 +51,27 @@ static bool any(const double *v, size_t n) {
     return false;
 }
 
+// The interval of the extrapolation index; nothing where no model has one.
+static bool intervals(const assembly *a, figure *f, const assembly_pair *const *x, size_t n,
+                      err *e) {
+    char(*cell)[64] = mem_alloc(n, sizeof *cell, "a table", e);
+    const char **text = mem_alloc(n, sizeof *text, "a table", e);
+    bool some = false, ok = cell && text;
+    for (size_t i = 0; ok && i < n; i++) {
+        const fact *v = assembly_fact(a, x[i], "extrapolation_index", FACT_NONE);
+        bool has = v && !isnan(v->lo) && !isnan(v->hi);
+        text[i] = cell[i];
+        snprintf(cell[i], sizeof cell[i], "%s", "");
+        if (has)
+            snprintf(cell[i], sizeof cell[i], "%+.3f to %+.3f", v->lo, v->hi);
+        some = some || has;
+    }
+    ok = ok && (!some || figure_column(f, "its interval", "95 % over rows", n, NULL, text, 0, e));
+    free(cell);
+    free(text);
+    return ok;
+}
+
 bool report_overview_table(assembly *a, size_t document, err *e) {
     size_t M = a->r->o->n_models, n = 0;
     const char **name = mem_alloc(M, sizeof *name, "a table", e);
@@ -69,7 +90,8 @@ bool report_overview_table(assembly *a, size_t document, err *e) {
         for (size_t i = 0; i < n; i++)
             v[i] = assembly_value(a, x[i], c->fact, position_of(x[i], c->at));
         if (any(v, n))
-            ok = figure_column(f, c->name, c->unit, n, v, NULL, c->digits, e);
+            ok = figure_column(f, c->name, c->unit, n, v, NULL, c->digits, e) &&
+                 (strcmp(c->fact, "extrapolation_index") != 0 || intervals(a, f, x, n, e));
     }
     free(name);
     free(x);
@@ -216,7 +238,7 @@ static bool collect(const assembly *a, outlier *all, size_t *n, err *e) {
 }
 
 bool report_outlier_table(assembly *a, err *e) {
-    enum { MOST = 20 };
+    enum { MOST = 12 };
     size_t room = 0, n = 0;
     for (size_t i = 0; i < a->r->n_pairs; i++)
         room += assembly_has(&a->pair[i]) ? assembly_n_heads(&a->pair[i]) : 0;
