@@ -1,6 +1,7 @@
 #include "cli/report/assemble.h"
 
 #include "cli/report/parts.h"
+#include "cli/results.h"
 #include "cli/say.h"
 #include "core/mem.h"
 #include "core/outfile.h"
@@ -158,6 +159,17 @@ const char *assembly_head_name(const assembly_pair *x, size_t i, char *buf, size
         i -= (size_t)s->shape[at++].H;
     snprintf(buf, size, "L%d.H%zu", s->n_layers ? s->layer[at] : 0, i);
     return buf;
+}
+
+char *report_command_line(const report *r, err *e) {
+    static const char *const left_out[] = {"out", "threads", "timing", "json", "quiet", NULL};
+    char *line = results_command_line_but(r->o, left_out, e), *out = NULL;
+    if (line && asprintf(&out, "%s --out DIR", line) < 0) {
+        out = NULL;
+        err_set(e, ERR_NOMEM, "out of memory: a command line");
+    }
+    free(line);
+    return out;
 }
 
 // ---- files --------------------------------------------------------------------------------------

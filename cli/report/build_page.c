@@ -2,7 +2,6 @@
 // document, what the words mean.
 #include "cli/report/parts.h"
 
-#include "cli/results.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -15,7 +14,7 @@
 
 static bool put_head(assembly *a, err *e) {
     const report *r = a->r;
-    char *again = results_command_line(r->o, e);
+    char *again = report_command_line(r, e);
     size_t M = r->o->n_models, D = r->o->n_documents;
     bool ok =
         again && page_heading(&a->page, 1, e, "%s", a->page.title) &&

@@ -47,6 +47,10 @@ static inline int64_t assembly_end(const assembly_pair *x) {
     return x->p.loss.n + 1;
 }
 
+// The command line without what changes no number (where to, how many threads, how much is said), so
+// that a report is the same bytes wherever it lies. Caller frees.
+char *report_command_line(const report *r, err *e);
+
 // ---- parts --------------------------------------------------------------------------------------
 
 bool report_pictures(assembly *a, err *e); // PNG and CSV

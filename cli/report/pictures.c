@@ -23,7 +23,7 @@ typedef struct about {
 static bool save_png(assembly *a, const figures *f, const about *w, err *e) {
     const report *r = a->r;
     plot_options p = plot_defaults();
-    char *again = results_command_line(r->o, e);
+    char *again = report_command_line(r, e);
     p.title = f->v[0]->title;
     p.software = "deltop " DELTOP_VERSION;
     p.comment = again;
@@ -35,7 +35,7 @@ static bool save_png(assembly *a, const figures *f, const about *w, err *e) {
 }
 
 static bool save_csv(assembly *a, const figures *f, const char *path, err *e) {
-    char *again = results_command_line(a->r->o, e);
+    char *again = report_command_line(a->r, e);
     bool ok = again && table_csv_save(f, again, path, e) && output_wrote(a->r->out, path, e);
     free(again);
     return ok;
