@@ -86,8 +86,8 @@ static int make(parser *p, expr_op op, int at, int a, int b) {
     if (p->x->n == EXPR_MOST)
         return wrong_at(p, at, "too long an expression from here on");
     expr_node *v = &p->x->node[p->x->n];
-    *v = (expr_node){
-        .op = op, .truth = op >= EXPR_LESS, .at = at, .end = p->behind, .a = a, .b = b};
+    *v =
+        (expr_node){.op = op, .truth = op >= EXPR_LESS, .at = at, .end = p->behind, .a = a, .b = b};
     v->next = EXPR_NONE;
     return p->x->n++;
 }
@@ -321,11 +321,11 @@ char *expr_name(const expr *x, int node, char *buf) {
 
 const char *expr_sign(expr_op op) {
     static const char *const sign[] = {
-        [EXPR_MINUS] = "-",      [EXPR_ADD] = "+",      [EXPR_SUBTRACT] = "-",
-        [EXPR_MULTIPLY] = "*",   [EXPR_DIVIDE] = "/",   [EXPR_LESS] = "<",
-        [EXPR_LESS_EQUAL] = "<=", [EXPR_GREATER] = ">", [EXPR_GREATER_EQUAL] = ">=",
-        [EXPR_EQUAL] = "==",     [EXPR_NOT_EQUAL] = "!=", [EXPR_AND] = "and",
-        [EXPR_OR] = "or",        [EXPR_NOT] = "not"};
+        [EXPR_MINUS] = "-",       [EXPR_ADD] = "+",        [EXPR_SUBTRACT] = "-",
+        [EXPR_MULTIPLY] = "*",    [EXPR_DIVIDE] = "/",     [EXPR_LESS] = "<",
+        [EXPR_LESS_EQUAL] = "<=", [EXPR_GREATER] = ">",    [EXPR_GREATER_EQUAL] = ">=",
+        [EXPR_EQUAL] = "==",      [EXPR_NOT_EQUAL] = "!=", [EXPR_AND] = "and",
+        [EXPR_OR] = "or",         [EXPR_NOT] = "not"};
     return sign[op] ? sign[op] : "";
 }
 

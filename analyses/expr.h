@@ -60,8 +60,9 @@ typedef struct expr {
 
 // How an owner's language differs.
 typedef struct expr_language {
-    bool names_are_truths;        // a name may stand where something true or false is needed
-    const char *const *odd_names; // names that hold more than letters, digits and _; NULL-terminated
+    bool names_are_truths; // a name may stand where something true or false is needed
+    const char *const
+        *odd_names; // names that hold more than letters, digits and _; NULL-terminated
 } expr_language;
 
 // Parses all of TEXT, which must live as long as *x. truth: it must be true or false in the end. False:

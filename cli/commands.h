@@ -23,7 +23,8 @@
     X(words) \
     X(verify) \
     X(bench) \
-    X(compare)
+    X(compare) \
+    X(check)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
