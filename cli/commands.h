@@ -24,7 +24,8 @@
     X(words) \
     X(verify) \
     X(bench) \
-    X(compare)
+    X(compare) \
+    X(check)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
