@@ -20,6 +20,8 @@ static const option_spec own[] = {
      .help = "a document to read; may be repeated, and documents may also stand among the models"},
     {"rules", OPT_TEXT, offsetof(report_options, rules), .value = "FILE",
      .help = "check these rules (docs/facts.md names the numbers); a broken one ends with 4"},
+    {"baseline", OPT_TEXT, offsetof(report_options, baseline), .value = "FILE",
+     .help = "results.jsonl of another run, or its folder: what `baseline` in rules means"},
     {"every", OPT_INT, offsetof(report_options, every), .lo = 1, .hi = 1 << 30,
      .help = "tokens between samples of the states (default: 128 to 256 samples a row)"},
     {"samples", OPT_INT, offsetof(report_options, samples), .lo = 2, .hi = 1 << 16,

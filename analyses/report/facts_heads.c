@@ -21,7 +21,7 @@ static bool fill(maker *m, head_signal x, int64_t N) {
 
 static void signal(maker *m, const char *name, head_signal x, bool (*has)(const head_shape *s)) {
     for (size_t k = 0; k < m->n_positions; k++)
-        if (fill(m, x, m->position[k]) || m->position[k] > m->p->loss.n + 1)
+        if (fill(m, x, m->position[k]))
             maker_heads(m, name, "1", OVER_MEAN, m->position[k], has, "");
 }
 
@@ -31,7 +31,7 @@ static void sum_of(maker *m, const char *name, head_signal x, head_signal y,
     int64_t used;
     for (size_t k = 0; k < m->n_positions; k++) {
         int64_t N = m->position[k];
-        if (!fill(m, x, N) && N <= m->p->loss.n + 1)
+        if (!fill(m, x, N))
             continue;
         for (int64_t i = 0; i < m->p->n; i++)
             for (size_t h = 0; h < m->n_heads; h++)
@@ -45,7 +45,7 @@ static void sum_of(maker *m, const char *name, head_signal x, head_signal y,
 static void gate_half_life(maker *m) {
     for (size_t k = 0; k < m->n_positions; k++) {
         int64_t N = m->position[k];
-        if (!fill(m, HEAD_FORGET, N) && N <= m->p->loss.n + 1)
+        if (!fill(m, HEAD_FORGET, N))
             continue;
         for (size_t i = 0; i < (size_t)m->p->n * m->n_heads; i++)
             m->v[i] = m->v[i] > 0 ? M_LN2 / m->v[i] : NAN;

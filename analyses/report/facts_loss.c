@@ -51,19 +51,15 @@ void facts_of_reading(maker *m) {
 
 static void at(maker *m, int64_t N) {
     const loss_result *r = &m->p->loss;
-    bool there = N <= r->n + 1;
     int64_t from = N / 2, to = last_of(r, N);
-    char how[96];
-    snprintf(how, sizeof how, "a row has %" PRId64 " tokens", r->n + 1);
     for (int64_t i = 0; i < r->rows; i++)
-        m->by_row[i] = there ? mean(r, i, from, to) : NAN;
+        m->by_row[i] = mean(r, i, from, to);
     over_rows v = rows_mean(&m->draws, m->by_row);
-    maker_fact(m, "loss", v, "nats/token", place_at(N), there ? "" : how);
-    maker_fact(m, "ppl", (over_rows){exp(v.value), exp(v.lo), exp(v.hi)}, "1", place_at(N),
-               there ? "" : how);
+    maker_fact(m, "loss", v, "nats/token", place_at(N), "");
+    maker_fact(m, "ppl", (over_rows){exp(v.value), exp(v.lo), exp(v.hi)}, "1", place_at(N), "");
     for (int64_t i = 0; i < r->rows && r->rows > 1; i++)
-        maker_number(m, "loss", there ? mean(r, i, from, to) : NAN, "nats/token",
-                     (place){FACT_NONE, FACT_NONE, N, i}, there ? "" : how);
+        maker_number(m, "loss", mean(r, i, from, to), "nats/token",
+                     (place){FACT_NONE, FACT_NONE, N, i}, "");
 }
 
 // v [rows] as a fact over all of them and, of several, one each.
@@ -151,8 +147,6 @@ bool pair_difference(const pair *base, const pair *p, const pair_options *o, fac
     for (size_t i = 0; ok && i < m.n_positions; i++) {
         int64_t N = m.position[i];
         over_rows v = {NAN, NAN, NAN};
-        if (N > p->loss.n + 1)
-            continue;
         ok = pair_loss_change(base, p, N / 2, last_of(&p->loss, N), o, &v.value, &v.lo, &v.hi, e);
         if (ok)
             maker_fact(&m, "loss_difference", v, "nats/token", place_at(N), how);

@@ -18,7 +18,7 @@ static void sampled(maker *m, const char *name, const char *unit, erank_quantity
                 m->v[(size_t)i * m->n_heads + h] = maker_mean_at(line, r->positions, r->every, T, N,
                                                                  kind == OVER_GEOMETRIC, &used);
             }
-        if (used || N > T)
+        if (used)
             maker_heads(m, name, unit, kind, N, has_all, "");
     }
 }

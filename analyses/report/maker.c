@@ -23,7 +23,8 @@ int64_t *pair_positions(int64_t T, int64_t L, const pair_options *o, size_t *n, 
     if (L > 1 && L <= T)
         v[k++] = L;
     for (size_t i = 0; i < o->n_at; i++)
-        v[k++] = o->at[i];
+        if (o->at[i] > 0 && o->at[i] <= T) // others are no facts: "the largest N" must not be one
+            v[k++] = o->at[i];
     v[k++] = T;
     qsort(v, k, sizeof *v, ascending);
     for (size_t i = 0; i < k; i++)
@@ -38,7 +39,7 @@ double maker_mean_at(const double *v, int64_t n, int64_t every, int64_t T, int64
     double sum = 0;
     int64_t known = 0;
     *used = 0;
-    for (int64_t i = 0; i < n && N <= T; i++) {
+    for (int64_t i = 0; i < n; i++) {
         int64_t end = (i + 1) * every < T ? (i + 1) * every : T;
         if (2 * end <= N || end > N)
             continue;

@@ -69,7 +69,7 @@ bool has_beta(const head_shape *s);
 bool has_several(const head_shape *s); // keys a token
 
 // Mean of v[i], i < n, that ends after more than N / 2 and at most N tokens, where number i ends after
-// min((i + 1) every, T) tokens; NaN left out, NaN for none and for N > T. *used: how many there were.
+// min((i + 1) every, T) tokens; NaN left out, NaN for none. *used: how many there were.
 double maker_mean_at(const double *v, int64_t n, int64_t every, int64_t T, int64_t N, bool logs,
                      int64_t *used);
 

@@ -31,7 +31,7 @@ typedef struct pair_options {
 } pair_options;
 
 // Positions at which facts of rows of T tokens are given, ascending: powers of two from 64 on, L, what
-// is asked for, T. *n of them; caller frees.
+// is asked for, as far as they are within the row, and T. *n of them; caller frees.
 int64_t *pair_positions(int64_t T, int64_t L, const pair_options *o, size_t *n, err *e);
 
 // Adds all facts of the pair but those that compare models.

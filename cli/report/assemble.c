@@ -82,8 +82,8 @@ static bool load_pair(assembly *a, size_t i, err *e) {
 
 static bool make_facts(assembly *a, err *e) {
     const report *r = a->r;
-    pair_options o = {.at = a->at,
-                      .n_at = a->n_at,
+    pair_options o = {.at = r->rules.at,
+                      .n_at = r->rules.n_at,
                       .resamples = (int)r->own->resamples,
                       .seed = (uint64_t)r->o->seed};
     for (size_t m = 0; m < r->o->n_models; m++) {
@@ -213,9 +213,15 @@ static void release(assembly *a) {
         free(a->missing[i]);
     free(a->missing);
     free(a->pair);
-    free(a->at);
+    rule_outcomes_free(&a->outcomes);
     facts_free(&a->facts);
     page_free(&a->page);
+}
+
+static bool check_rules(assembly *a, err *e) {
+    const report_rules *r = &a->r->rules;
+    return r->rules.n == 0 || rules_check(&r->rules, &a->facts,
+                                          r->has_baseline ? &r->baseline : NULL, &a->outcomes, e);
 }
 
 bool report_assemble(const report *r, int *code, err *e) {
@@ -226,11 +232,13 @@ bool report_assemble(const report *r, int *code, err *e) {
         ok = load_pair(&a, i, e);
     if (ok && a.n_there == 0)
         ok = err_set(e, ERR_INPUT, "%s", a.n_missing ? a.missing[0] : "nothing was measured");
-    ok = ok && make_facts(&a, e) && save(&a, "results.jsonl", write_facts, e) &&
-         report_pictures(&a, e) && report_arrays(&a, e) && report_page(&a, e) &&
-         save(&a, "report.md", write_markdown, e) && save(&a, "index.html", write_html, e);
+    ok = ok && make_facts(&a, e) && check_rules(&a, e) &&
+         save(&a, "results.jsonl", write_facts, e) && report_pictures(&a, e) &&
+         report_arrays(&a, e) && report_page(&a, e) && save(&a, "report.md", write_markdown, e) &&
+         save(&a, "index.html", write_html, e);
     if (ok) {
-        *code = a.n_missing ? EXIT_FAILED : EXIT_DONE;
+        bool broken = r->rules.rules.n && !rule_outcomes_good(&a.outcomes);
+        *code = a.n_missing ? EXIT_FAILED : broken ? EXIT_CHECK : EXIT_DONE;
         ok = report_say(&a, e);
     }
     release(&a);

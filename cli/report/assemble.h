@@ -8,7 +8,7 @@
 #include "cli/report/tasks.h"
 
 // Writes everything and lists the files. *code: EXIT_DONE, EXIT_FAILED when tasks are missing,
-// EXIT_CHECK when a rule is broken. Fails (and *code is not set) when nothing at all was measured, and
+// else EXIT_CHECK when a rule is broken or not decided. Fails (and *code is not set) when nothing at all was measured, and
 // when files cannot be written.
 bool report_assemble(const report *r, int *code, err *e);
 

@@ -54,6 +54,26 @@ static bool put_findings(assembly *a, err *e) {
     return ok;
 }
 
+static bool put_rules(assembly *a, err *e) {
+    const rule_outcomes *r = &a->outcomes;
+    static const item_weight weights[] = {
+        [RULE_HOLDS] = WEIGHT_GOOD, [RULE_BROKEN] = WEIGHT_BAD, [RULE_UNDECIDED] = WEIGHT_WARN};
+    if (a->r->rules.rules.n == 0)
+        return true;
+    bool ok = page_heading(&a->page, 2, e, "Rules");
+    for (size_t i = 0; ok && i < r->n; i++) {
+        const rule_outcome *o = &r->v[i];
+        if (o->verdict != RULE_HOLDS)
+            ok = page_item(&a->page, weights[o->verdict], e, "%s: %s%s%s%s%s: %s",
+                           rule_verdict_name(o->verdict), o->rule->name, o->model[0] ? ", " : "",
+                           o->model, o->document[0] ? " on " : "", o->document, o->sentence);
+    }
+    return ok &&
+           page_item(&a->page, r->count[RULE_HOLDS] == r->n ? WEIGHT_GOOD : WEIGHT_PLAIN, e,
+                     "%zu of %zu hold, %zu broken, %zu not decided (%s).", r->count[RULE_HOLDS],
+                     r->n, r->count[RULE_BROKEN], r->count[RULE_UNDECIDED], a->r->rules.rules.path);
+}
+
 // ---- documents ----------------------------------------------------------------------------------
 
 static bool put_picture(assembly *a, size_t d, const char *name, const char *what, err *e) {
@@ -173,7 +193,7 @@ bool report_page(assembly *a, err *e) {
         a->page.title = NULL;
         return err_set(e, ERR_NOMEM, "out of memory: a page");
     }
-    bool ok = put_head(a, e) && put_missing(a, e) && put_findings(a, e);
+    bool ok = put_head(a, e) && put_missing(a, e) && put_rules(a, e) && put_findings(a, e);
     for (size_t d = 0; ok && d < r->o->n_documents; d++)
         ok = put_document(a, d, e);
     ok = ok && page_heading(&a->page, 2, e, "States out of line") && report_outlier_table(a, e) &&

@@ -17,9 +17,8 @@ typedef struct assembly {
     size_t n_there;      // pairs of which something is there
     char **missing;      // sentences, escaped
     size_t n_missing, cap_missing;
-    int64_t *at; // positions that rules name, ascending
-    size_t n_at;
     facts facts;
+    rule_outcomes outcomes; // of --rules
     page page;
 } assembly;
 

@@ -1,4 +1,5 @@
 // What a report says where it was started: its findings; the rest is in the files.
+#include "cli/check_print.h"
 #include "cli/report/parts.h"
 
 #include "core/text.h"
@@ -70,6 +71,11 @@ bool report_say(const assembly *a, err *e) {
         bad |= json_object_set_new(v, "facts", json_integer((json_int_t)a->facts.n));
         bad |= json_object_set_new(v, "missing", items(a, "Missing"));
         bad |= json_object_set_new(v, "findings", items(a, "Findings"));
+        if (a->r->rules.rules.n) {
+            bad |= json_object_set_new(v, "pass", json_boolean(rule_outcomes_good(&a->outcomes)));
+            bad |= json_object_set_new(v, "counts", check_counts_json(&a->outcomes));
+            bad |= json_object_set_new(v, "rules", check_json(&a->outcomes));
+        }
     }
     if (bad) {
         json_decref(v);

@@ -43,7 +43,8 @@ report *report_open(const options *o, const backend *be, err *e) {
     r->n_pairs = o->n_models * o->n_documents;
     plan_how(be, r->how, sizeof r->how);
     r->pair = mem_zalloc(r->n_pairs, sizeof *r->pair, "a report", e);
-    if (r->pair && (r->out = output_open(o, e)) != NULL && plan_make(r, e) && list_tasks(r, e))
+    if (r->pair && report_rules_open(&r->rules, r->own->rules, r->own->baseline, e) &&
+        (r->out = output_open(o, e)) != NULL && plan_make(r, e) && list_tasks(r, e))
         return r;
     report_free(r);
     return NULL;
@@ -54,6 +55,7 @@ void report_free(report *r) {
         return;
     if (r->input)
         fclose(r->input);
+    report_rules_free(&r->rules);
     output_free(r->out);
     free(r->pair);
     free(r->task);

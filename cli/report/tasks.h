@@ -26,6 +26,7 @@
 #include "analyses/report/row.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/report/report_rules.h"
 #include "core/progress.h"
 
 // The command's own options.
@@ -35,7 +36,7 @@ typedef struct report_options {
     int64_t samples;     // windows of each length in a row
     int64_t resamples;   // of bootstraps
     double jump;
-    const char *rules; // NULL: none
+    const char *rules, *baseline; // files; NULL: none
     bool timing;
 } report_options;
 
@@ -67,7 +68,8 @@ typedef struct report {
     report_pair *pair; // [n_models * n_documents], models outermost; owned
     report_task *task; // owned
     size_t n_pairs, n_tasks;
-    FILE *input; // standard input, kept; owned
+    report_rules rules; // owned; they change no task
+    FILE *input;        // standard input, kept; owned
 } report;
 
 // Makes DIR, reads the head of every model (no weights) and all documents, and lists the tasks.
