@@ -14,7 +14,8 @@ static void put_loss(const loss_result *r, flat *f) {
     flat_put_ints(f, (int64_t[]){r->n, r->train_length, r->right, (int64_t)r->ids_mark, r->n_flags},
                   5);
     for (int64_t i = 0; i < r->n_flags; i++)
-        flat_put_int(f, r->flag[i].position); // the texts are among the parcel's
+        flat_put_ints(f, (int64_t[]){r->flag[i].position, r->flag[i].kind},
+                      2); // texts: the parcel's
 }
 
 static size_t ranks(const erank_result *r) {
@@ -113,6 +114,7 @@ static bool get_loss(loss_result *r, flat *f, const parcel *p, const char *model
         snprintf(name, sizeof name, "flag%d", (int)i);
         const char *what = parcel_text(p, name);
         r->flag[i].position = flat_get_int(f);
+        r->flag[i].kind = (loss_flag_kind)flat_get_int(f);
         snprintf(r->flag[i].what, sizeof r->flag[i].what, "%s", what ? what : "");
     }
     return true;

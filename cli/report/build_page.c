@@ -2,6 +2,7 @@
 // document, what the words mean.
 #include "cli/report/parts.h"
 
+#include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -60,6 +61,8 @@ static bool put_rules(assembly *a, err *e) {
         [RULE_HOLDS] = WEIGHT_GOOD, [RULE_BROKEN] = WEIGHT_BAD, [RULE_UNDECIDED] = WEIGHT_WARN};
     if (a->r->rules.rules.n == 0)
         return true;
+    char file[256];
+    file_base(a->r->rules.rules.path, file, sizeof file);
     bool ok = page_heading(&a->page, 2, e, "Rules");
     for (size_t i = 0; ok && i < r->n; i++) {
         const rule_outcome *o = &r->v[i];
@@ -71,7 +74,7 @@ static bool put_rules(assembly *a, err *e) {
     return ok &&
            page_item(&a->page, r->count[RULE_HOLDS] == r->n ? WEIGHT_GOOD : WEIGHT_PLAIN, e,
                      "%zu of %zu hold, %zu broken, %zu not decided (%s).", r->count[RULE_HOLDS],
-                     r->n, r->count[RULE_BROKEN], r->count[RULE_UNDECIDED], a->r->rules.rules.path);
+                     r->n, r->count[RULE_BROKEN], r->count[RULE_UNDECIDED], file);
 }
 
 // ---- documents ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 
 #define FULL_SHARE       0.9  // of min(K, V): a state that is nearly full
 #define GROWS            1.0  // effective rank: a head that grows
+#define MANY_HEADS       0.25 // share of heads that makes growth a finding
 #define SATURATED_SHARE  0.9  // of a head's gates or betas
 #define RISES            0.05 // nats/token beyond the training length
 #define NORM_GROWS       2.0  // factor beyond the training length
@@ -126,8 +127,10 @@ static void not_finite(teller *t) {
 static void flags(teller *t) {
     const loss_result *r = &t->x->p.loss;
     for (int64_t i = 0; i < r->n_flags; i++)
-        say(t, WEIGHT_BAD, "%s on %s, row %" PRId64 ", position %" PRId64 ": %s.", r->model,
-            r->document, r->flag[i].row, r->flag[i].position, r->flag[i].what);
+        // The text itself may jump, from prose to a table, say.
+        say(t, r->flag[i].kind == FLAG_JUMP ? WEIGHT_WARN : WEIGHT_BAD,
+            "%s on %s, row %" PRId64 ", position %" PRId64 ": %s.", r->model, r->document,
+            r->flag[i].row, r->flag[i].position, r->flag[i].what);
 }
 
 static void precision_of(teller *t) {
@@ -165,36 +168,43 @@ static void extrapolation(teller *t) {
             p->model, p->document, p->loss.train_length, f->value, interval(f, text, sizeof text));
 }
 
-static void ranks(teller *t) {
+// Heads whose effective rank grows beyond the training length, and whether they still do at the end:
+// against the end of the octave before. wrong: tell when they are many; else when they are few.
+static void growth(teller *t, bool wrong) {
     const pair *p = &t->x->p;
-    char a[32], list[160];
+    char name[32];
     int64_t end = assembly_end(t->x), before = 64;
-    int rank = p->erank.max_rank;
     assembly_heads(t->a, t->x, "erank_growth", FACT_NONE, t->v);
-    size_t n = above(t->v, t->H, GROWS), h = most(t->v, t->H, 1);
+    size_t n = above(t->v, t->H, GROWS), h = most(t->v, t->H, 1), still = 0;
+    if (n == 0 || wrong != ((double)n >= MANY_HEADS * (double)t->H))
+        return;
     while (before * 4 <= end)
         before *= 2;
+    double rise = t->v[h];
     assembly_heads(t->a, t->x, "erank", end, t->w);
-    if (n && h < t->H) {
-        double now = t->w[h], growth = t->v[h];
-        double *earlier = t->v; // the growth is not needed any more
-        assembly_heads(t->a, t->x, "erank", before, earlier);
-        size_t still = 0;
-        for (size_t i = 0; i < t->H; i++)
-            still += t->w[i] - earlier[i] > GROWS;
-        say(t, WEIGHT_WARN,
-            "%s on %s: the effective rank of %zu of %zu heads grows beyond the training length by "
-            "more than %.0f, %s most (%+.1f, to %.1f of %d); %zu still grow at %" PRId64 ".",
-            p->model, p->document, n, t->H, GROWS, assembly_head_name(t->x, h, a, sizeof a), growth,
-            now, rank, still, end);
-    }
-    size_t full = above(t->w, t->H, FULL_SHARE * rank);
-    if (full)
+    assembly_heads(t->a, t->x, "erank", before, t->v);
+    for (size_t i = 0; i < t->H; i++)
+        still += t->w[i] - t->v[i] > GROWS;
+    say(t, wrong ? WEIGHT_WARN : WEIGHT_PLAIN,
+        "%s on %s: %zu of %zu heads grow in effective rank beyond the training length by more than "
+        "%.0f, %s most (%+.1f, to %.1f of %d); %zu still grow%s at %" PRId64 ".",
+        p->model, p->document, n, t->H, GROWS, assembly_head_name(t->x, h, name, sizeof name), rise,
+        t->w[h], p->erank.max_rank, still, still == 1 ? "s" : "", end);
+}
+
+static void full(teller *t) {
+    const pair *p = &t->x->p;
+    char list[160];
+    int64_t end = assembly_end(t->x);
+    double bound = FULL_SHARE * p->erank.max_rank;
+    assembly_heads(t->a, t->x, "erank", end, t->w);
+    size_t n = above(t->w, t->H, bound);
+    if (n)
         say(t, WEIGHT_WARN,
             "%s on %s: %zu of %zu heads are nearly full at %" PRId64
             ", effective rank above %.1f of %d: %s.",
-            p->model, p->document, full, t->H, end, FULL_SHARE * rank, rank,
-            list_above(t, t->w, FULL_SHARE * rank, list, sizeof list));
+            p->model, p->document, n, t->H, end, bound, p->erank.max_rank,
+            list_above(t, t->w, bound, list, sizeof list));
 }
 
 static void norms(teller *t) {
@@ -229,7 +239,8 @@ bool report_problems(assembly *a, const assembly_pair *x, size_t *n, err *e) {
         contraction(&t);
         precision_of(&t);
         extrapolation(&t);
-        ranks(&t);
+        growth(&t, true);
+        full(&t);
         norms(&t);
     }
     *n += t.said;
@@ -346,6 +357,7 @@ bool report_remarks(assembly *a, const assembly_pair *x, err *e) {
     if (open(&t, a, x, e)) {
         loss_remark(&t);
         rank_remark(&t);
+        growth(&t, false);
         rotation_remark(&t);
         half_life_remark(&t);
         saturation_remark(&t, "gate_saturated", "gates");
