@@ -79,7 +79,8 @@ static size_t heads_of(const pair *p) {
 
 // Bins are gathered so that an eighth of an octave has one point: a point every some tokens would be
 // noise at the right of a logarithmic axis.
-static bool add_curve(figure *f, const pair *p, const signal_kind *k, bool *any, err *e) {
+static bool add_curve(figure *f, const pair *p, int colour, const signal_kind *k, bool *any,
+                      err *e) {
     const head_stats *s = &p->row[0].heads;
     size_t n = 0;
     double *x = mem_alloc((size_t)s->bins, sizeof *x, "a curve", e);
@@ -96,8 +97,11 @@ static bool add_curve(figure *f, const pair *p, const signal_kind *k, bool *any,
         some = some || !isnan(y[n]);
         n++;
     }
-    if (ok && some)
+    if (ok && some) {
         ok = figure_series(f, p->model, STYLE_LINE, n, x, y, NULL, NULL, NULL, e);
+        if (ok) // the same for a model in every picture, also where others have no curve
+            f->series[f->n_series - 1].colour = colour;
+    }
     *any = *any || some;
     free(x);
     free(y);
@@ -119,7 +123,7 @@ static figure *draw(const pair *const *p, size_t n, const signal_kind *k, const 
         goto fail;
     f->x.tokens = true;
     for (size_t i = 0; i < n; i++)
-        if (!add_curve(f, p[i], k, any, e))
+        if (!add_curve(f, p[i], (int)i, k, any, e))
             goto fail;
     int64_t L = p[0]->loss.train_length;
     bool alike = L > 0 && L < s->T;

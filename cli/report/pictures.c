@@ -18,12 +18,22 @@
 typedef struct about {
     const char *path;   // of the PNG
     const char *source; // models, document and its digest
+    size_t models;      // that share its panels
 } about;
+
+enum { FEW_MODELS = 4 };
 
 static bool save_png(assembly *a, const figures *f, const about *w, err *e) {
     const report *r = a->r;
     plot_options p = plot_defaults();
     char *again = report_command_line(r, e);
+    // Room for a legend of many models below each panel.
+    if (w->models > FEW_MODELS) {
+        size_t across = (size_t)(f->columns > 0 ? f->columns : 1);
+        size_t down = (f->n + across - 1) / across;
+        p.height = (double)down * (3.3 + 0.2 * (double)(w->models - FEW_MODELS));
+        p.width = (double)across * 4.8;
+    }
     p.title = f->v[0]->title;
     p.software = "deltop " DELTOP_VERSION;
     p.comment = again;
@@ -61,7 +71,7 @@ static bool save_top(assembly *a, size_t document, const char *name, const figur
     results_add_source(source, sizeof source, output_document(a->r->out, document),
                        a->r->pair[document].sha256);
     char *png = top_path(a, document, name, "png", e), *csv = top_path(a, document, name, "csv", e);
-    about w = {.path = png, .source = source};
+    about w = {.path = png, .source = source, .models = a->r->o->n_models};
     bool ok = png && csv && (f->n == 0 || (save_png(a, f, &w, e) && save_csv(a, f, csv, e)));
     free(png);
     free(csv);
@@ -133,7 +143,7 @@ static bool save_own(assembly *a, size_t m, size_t d, const char *name, const fi
     results_add_source(source, sizeof source, output_document(a->r->out, d),
                        a->r->pair[m * a->r->o->n_documents + d].sha256);
     char *path = output_array_path(a->r->out, m, d, name, e);
-    about w = {.path = path, .source = source};
+    about w = {.path = path, .source = source, .models = 1};
     bool ok = path && save_png(a, f, &w, e);
     free(path);
     return ok;
