@@ -188,7 +188,8 @@ bool report_pictures(assembly *a, err *e) {
         for (size_t d = 0; ok && d < r->o->n_documents; d++) {
             const assembly_pair *x = assembly_at(a, m, d);
             if (assembly_has(x) && x->p.erank.n_layers)
-                ok = heads(a, m, d, &x->p, e) && spectrum(a, m, d, &x->p, e);
+                ok = heads(a, m, d, &x->p, e) &&
+                     (x->p.spectrum.n_layers == 0 || spectrum(a, m, d, &x->p, e));
         }
     return ok;
 }
@@ -250,7 +251,7 @@ static bool arrays(assembly *a, size_t m, size_t d, const pair *p, err *e) {
     for (size_t i = 0; i < sizeof signal_files / sizeof *signal_files; i++)
         if (!save_signal(a, m, d, p, signal_files[i].signal, signal_files[i].name, e))
             return false;
-    return spectrum_arrays_write(a->r->out, m, d, &p->spectrum, e);
+    return p->spectrum.n_layers == 0 || spectrum_arrays_write(a->r->out, m, d, &p->spectrum, e);
 }
 
 bool report_arrays(assembly *a, err *e) {
