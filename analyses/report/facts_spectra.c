@@ -90,9 +90,7 @@ static size_t lives(const maker *m, size_t h, int w, row_value *v, size_t n) {
         for (int64_t k = 0; k < r->samples; k++) {
             int64_t at = w * r->samples + k;
             const window_facts *f = &x->facts[at];
-            // As in the summaries of `deltop spectrum`: below the rounding noise of its product a mode
-            // has no value; a diagonal product has no such noise.
-            double noise = m->head[h].shape->erase == ERASE_NONE ? 0 : 1e-14 * K * f->norm2;
+            double noise = spectrum_noise(m->head[h].shape, f);
             for (int i = 0; i < K && !isnan(f->norm2); i++) {
                 double modulus = cabs(x->eig[at * K + i]);
                 double life = modulus > noise || modulus == 0

@@ -19,14 +19,17 @@ typedef struct about {
     const char *path;   // of the PNG
     const char *source; // models, document and its digest
     size_t models;      // that share its panels
+    bool own;           // of one model and one document
 } about;
 
-enum { FEW_MODELS = 4 };
+enum { FEW_MODELS = 4, OWN_DPI = 100 };
 
 static bool save_png(assembly *a, const figures *f, const about *w, err *e) {
     const report *r = a->r;
     plot_options p = plot_defaults();
     char *again = report_command_line(r, e);
+    // A page over many models holds hundreds of these.
+    p.dpi = w->own ? OWN_DPI : p.dpi;
     // Room for a legend of many models below each panel.
     if (w->models > FEW_MODELS) {
         size_t across = (size_t)(f->columns > 0 ? f->columns : 1);
@@ -143,7 +146,7 @@ static bool save_own(assembly *a, size_t m, size_t d, const char *name, const fi
     results_add_source(source, sizeof source, output_document(a->r->out, d),
                        a->r->pair[m * a->r->o->n_documents + d].sha256);
     char *path = output_array_path(a->r->out, m, d, name, e);
-    about w = {.path = path, .source = source, .models = 1};
+    about w = {.path = path, .source = source, .own = true};
     bool ok = path && save_png(a, f, &w, e);
     free(path);
     return ok;
