@@ -257,12 +257,13 @@ static void S07_a_gate_that_is_zero_at_boundaries_has_auc_one(void **unused) {
     assert_false(mark[0]);
     assert_true(mark[3]);
     assert_int_equal(boundary_mark(ids, T, NULL, 0, BOS, mark), 5);
-    double *states[T + 1], missing[T * 2], out[2 * BOUNDARY_NUMBERS];
+    double *states[T + 1], missing[T * 2], out[2 * BOUNDARY_NUMBERS],
+        aligned[2 * BOUNDARY_ALIGNED * BOUNDARY_SPAN];
     head_stats h;
     err e = {0};
     plain(&x, states, missing);
     read_steps(&x, states, 17, 8, true, &h);
-    OK(boundary_layer(&h, 0, mark, out, &e));
+    OK(boundary_layer(&h, 0, mark, out, aligned, &e));
     near("gate", out[BOUNDARY_AUC_GATE], 1, 0);
     near("norm", out[BOUNDARY_AUC_NORM], 1, 0);
     near("forgets", out[BOUNDARY_FORGET], 200, 1e-4);
@@ -270,6 +271,25 @@ static void S07_a_gate_that_is_zero_at_boundaries_has_auc_one(void **unused) {
     printf("measured: AUC of the blind head's norm %.3f\n",
            out[BOUNDARY_NUMBERS + BOUNDARY_AUC_NORM]);
     assert_true(out[BOUNDARY_NUMBERS + BOUNDARY_AUC_NORM] < 0.9);
+    // Aligned: -ln g is 200 at the boundary and 0.01 beside it; sizes are told against the one before.
+    near("at it", aligned[BOUNDARY_BEFORE], 200, 1e-4);
+    near("before it", aligned[BOUNDARY_BEFORE - 1], 0.01, 1e-6);
+    near("size before", aligned[BOUNDARY_SPAN + BOUNDARY_BEFORE - 1], 0, 0);
+    for (int d = -3; d < 4; d++) {
+        double want = 0;
+        int n = 0;
+        for (int t = 0; t < T; t++)
+            if (mark[t] && t + d >= 0 && t + d < T) {
+                double a = 0, b = 0;
+                for (int i = 0; i < 16; i++) {
+                    a += pow(states[t + d + 1][i], 2);
+                    b += pow(states[t][i], 2);
+                }
+                want += (log(a) - log(b)) / 2;
+                n++;
+            }
+        near("size", aligned[BOUNDARY_SPAN + BOUNDARY_BEFORE + d], want / n, 1e-5);
+    }
     head_stats_free(&h);
     tiny_steps_free(&x);
     for (int t = 0; t <= T; t++)

@@ -66,7 +66,31 @@ static double mean_at(const float *signal, const bool *mark, int64_t n) {
     return count ? sum / (double)count : NAN;
 }
 
-bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *out, err *e) {
+// Mean over boundaries b of signal[b + d]; with `sums` of the signals b .. b + d added up (for d < 0
+// of those after b + d up to before b, taken away).
+static void align(const float *signal, const bool *mark, int64_t T, bool sums, double *out) {
+    for (int i = 0; i < BOUNDARY_SPAN; i++) {
+        int64_t d = i - BOUNDARY_BEFORE, n = 0;
+        double sum = 0;
+        for (int64_t b = 0; b < T && signal; b++) {
+            if (!mark[b] || b + d < 0 || b + d >= T)
+                continue;
+            double v = sums ? 0 : signal[b + d];
+            for (int64_t t = b; sums && t <= b + d; t++)
+                v += signal[t];
+            for (int64_t t = b + d + 1; sums && t < b; t++)
+                v -= signal[t];
+            if (isfinite(v)) {
+                sum += v;
+                n++;
+            }
+        }
+        out[i] = n ? sum / (double)n : NAN;
+    }
+}
+
+bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *out, double *aligned,
+                    err *e) {
     for (int h = 0; h < s->shape[layer].H; h++) {
         double *x = out + h * BOUNDARY_NUMBERS;
         const float *gate = s->gate[layer] ? s->gate[layer] + h * s->T : NULL;
@@ -74,6 +98,9 @@ bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *ou
         x[BOUNDARY_FORGET] = gate ? mean_at(gate, mark, s->T) : NAN;
         x[BOUNDARY_AUC_GATE] = NAN;
         x[BOUNDARY_STEP] = mean_at(step, mark, s->T);
+        double *a = aligned + h * BOUNDARY_ALIGNED * BOUNDARY_SPAN;
+        align(gate, mark, s->T, false, a + BOUNDARY_ALIGNED_FORGET * BOUNDARY_SPAN);
+        align(step, mark, s->T, true, a + BOUNDARY_ALIGNED_SIZE * BOUNDARY_SPAN);
         if ((gate && !boundary_auc(gate, mark, s->T, 1, &x[BOUNDARY_AUC_GATE], e)) ||
             !boundary_auc(step, mark, s->T, -1, &x[BOUNDARY_AUC_NORM], e))
             return false;

@@ -21,6 +21,15 @@ typedef enum {
     BOUNDARY_NUMBERS,
 } boundary_number;
 
+// The aligned response: means over boundaries of what happens BOUNDARY_BEFORE tokens before them to
+// BOUNDARY_SPAN - BOUNDARY_BEFORE - 1 after them, as far as the row reaches.
+enum { BOUNDARY_BEFORE = 8, BOUNDARY_SPAN = 40 };
+typedef enum {
+    BOUNDARY_ALIGNED_FORGET, // -ln g of that token; NaN without a decay
+    BOUNDARY_ALIGNED_SIZE,   // ln |H| after that token less ln |H| before the boundary
+    BOUNDARY_ALIGNED,
+} boundary_aligned;
+
 // Marks [T] the boundaries of a row and returns how many: positions of `starts` (n ascending, relative
 // to the row; those outside are left out) and tokens with the id bos (-1: none).
 int64_t boundary_mark(const int32_t *ids, int64_t T, const int64_t *starts, int64_t n, int32_t bos,
@@ -30,7 +39,9 @@ int64_t boundary_mark(const int32_t *ids, int64_t T, const int64_t *starts, int6
 bool boundary_auc(const float *signal, const bool *mark, int64_t n, double sign, double *auc,
                   err *e);
 
-// One row's numbers [H, BOUNDARY_NUMBERS] of a layer (index into *s, which has traces).
-bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *out, err *e);
+// One row's numbers [H, BOUNDARY_NUMBERS] of a layer (index into *s, which has traces), and its aligned
+// response [H, BOUNDARY_ALIGNED, BOUNDARY_SPAN].
+bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *out, double *aligned,
+                    err *e);
 
 #endif

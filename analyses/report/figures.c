@@ -154,3 +154,98 @@ bool report_signal_figures(const pair *const *p, size_t n, const char *how, figu
     out->columns = out->n ? (int)out->n : 1;
     return true;
 }
+
+// ---- boundaries ---------------------------------------------------------------------------------
+
+// Mean over the rows that have it.
+static double over_rows_of(const pair *p, int layer, int head, int64_t boundary_only, int which) {
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        const row_record *r = &p->row[i];
+        double v = boundary_only
+                       ? r->boundary[layer][head * BOUNDARY_NUMBERS + which]
+                       : r->aligned[layer][head * BOUNDARY_ALIGNED * BOUNDARY_SPAN + which];
+        if (r->boundaries && isfinite(v)) {
+            sum += v;
+            n++;
+        }
+    }
+    return n ? sum / (double)n : NAN;
+}
+
+// The head that tells boundaries best by the number; false: none has it.
+static bool best_head(const pair *p, boundary_number by, int *layer, int *head) {
+    double best = -1;
+    const head_stats *s = &p->row[0].heads;
+    for (int i = 0; i < s->n_layers; i++)
+        for (int h = 0; h < s->shape[i].H; h++) {
+            double v = over_rows_of(p, i, h, 1, (int)by);
+            if (v > best) {
+                best = v;
+                *layer = i;
+                *head = h;
+            }
+        }
+    return best >= 0;
+}
+
+static figure *draw_boundary(const pair *const *p, size_t n, bool gate, const char *how, bool *any,
+                             err *e) {
+    char subtitle[512], name[300];
+    double x[BOUNDARY_SPAN], y[BOUNDARY_SPAN];
+    int64_t all = 0;
+    *any = false;
+    for (int64_t i = 0; i < p[0]->n; i++)
+        all += p[0]->row[i].boundaries;
+    snprintf(subtitle, sizeof subtitle,
+             "%.200s, mean over %lld boundaries, best head of a model; %.100s", p[0]->document,
+             (long long)all, how);
+    figure *f = figure_new(FIG_CURVES, gate ? "boundary-gate" : "boundary-size",
+                           gate ? "gate around a document boundary"
+                                : "size of the state around a document boundary",
+                           subtitle, e);
+    if (!f || !figure_axis(&f->x, "token after the boundary", "tokens", SCALE_LINEAR, e) ||
+        !figure_axis(&f->y, gate ? "decay g" : "|H| over |H| before", "1", SCALE_LINEAR, e) ||
+        !figure_mark(f, MARK_X, 0, "boundary", e))
+        goto fail;
+    for (size_t m = 0; m < n; m++) {
+        int layer = 0, head = 0;
+        if (!best_head(p[m], gate ? BOUNDARY_AUC_GATE : BOUNDARY_AUC_NORM, &layer, &head))
+            continue;
+        *any = true;
+        for (int i = 0; i < BOUNDARY_SPAN; i++) {
+            int which = gate ? BOUNDARY_ALIGNED_FORGET : BOUNDARY_ALIGNED_SIZE;
+            double v = over_rows_of(p[m], layer, head, 0, which * BOUNDARY_SPAN + i);
+            x[i] = i - BOUNDARY_BEFORE;
+            y[i] = exp(gate ? -v : v);
+        }
+        snprintf(name, sizeof name, "%.250s L%d.H%d", p[m]->model, p[m]->row[0].heads.layer[layer],
+                 head);
+        if (!figure_series(f, name, STYLE_LINE, BOUNDARY_SPAN, x, y, NULL, NULL, NULL, e))
+            goto fail;
+        f->series[f->n_series - 1].colour = (int)m;
+    }
+    return f;
+fail:
+    figure_free(f);
+    return NULL;
+}
+
+bool report_boundary_figures(const pair *const *p, size_t n, const char *how, figures *out,
+                             err *e) {
+    figures_init(out, 2);
+    for (int k = 0; k < 2; k++) {
+        bool any;
+        figure *f = draw_boundary(p, n, k == 0, how, &any, e);
+        if (f && !any) {
+            figure_free(f);
+            continue;
+        }
+        if (!figures_add(out, f, e)) {
+            figures_free(out);
+            return false;
+        }
+    }
+    return true;
+}

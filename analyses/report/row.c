@@ -13,10 +13,15 @@ int64_t row_record_every(int64_t T) {
     return every;
 }
 
+static void free_layers(double **v, int n) {
+    for (int i = 0; v && i < n; i++)
+        free(v[i]);
+    free(v);
+}
+
 void row_record_free(row_record *r) {
-    for (int i = 0; r->boundary && i < r->heads.n_layers; i++)
-        free(r->boundary[i]);
-    free(r->boundary);
+    free_layers(r->boundary, r->heads.n_layers);
+    free_layers(r->aligned, r->heads.n_layers);
     loss_free(&r->loss);
     erank_free(&r->erank);
     head_stats_free(&r->heads);
@@ -24,18 +29,27 @@ void row_record_free(row_record *r) {
     *r = (row_record){0};
 }
 
-static bool open_boundary(row_record *r, err *e) {
-    size_t L = (size_t)r->heads.n_layers;
-    r->boundary = mem_zalloc(L, sizeof *r->boundary, "boundaries", e);
-    for (size_t i = 0; r->boundary && i < L; i++) {
-        size_t n = (size_t)r->heads.shape[i].H * BOUNDARY_NUMBERS;
-        r->boundary[i] = mem_alloc(n, sizeof(double), "boundaries", e);
-        if (!r->boundary[i])
-            return false;
+// Per layer H x each numbers that are NaN. NULL: *e is filled.
+static double **open_layers(const head_stats *s, size_t each, err *e) {
+    size_t L = (size_t)s->n_layers;
+    double **v = mem_zalloc(L, sizeof *v, "boundaries", e);
+    for (size_t i = 0; v && i < L; i++) {
+        size_t n = (size_t)s->shape[i].H * each;
+        v[i] = mem_alloc(n, sizeof **v, "boundaries", e);
+        if (!v[i]) {
+            free_layers(v, s->n_layers);
+            return NULL;
+        }
         for (size_t k = 0; k < n; k++)
-            r->boundary[i][k] = NAN;
+            v[i][k] = NAN;
     }
-    return r->boundary != NULL;
+    return v;
+}
+
+static bool open_boundary(row_record *r, err *e) {
+    r->boundary = open_layers(&r->heads, BOUNDARY_NUMBERS, e);
+    r->aligned = open_layers(&r->heads, BOUNDARY_ALIGNED * BOUNDARY_SPAN, e);
+    return r->boundary && r->aligned;
 }
 
 // What watches one pass.
@@ -106,7 +120,7 @@ static bool end_all(row_record *r, watch *w, const measure_options *o, err *e) {
     if (w->spectrum)
         spectrum_pass_end(w->spectrum);
     for (int i = 0; r->boundaries && i < r->heads.n_layers; i++)
-        if (!boundary_layer(&r->heads, i, w->mark, r->boundary[i], e))
+        if (!boundary_layer(&r->heads, i, w->mark, r->boundary[i], r->aligned[i], e))
             return false;
     head_stats_drop_traces(&r->heads);
     return true;

@@ -35,6 +35,7 @@ typedef struct row_record {
     char spectrum_why[256];
     int64_t boundaries; // tokens; 0: the next are NaN
     int64_t documents;  // that begin in the row, its first token's included
+    double **aligned;   // [heads.n_layers] -> [H, BOUNDARY_ALIGNED, BOUNDARY_SPAN]
     double **boundary;  // [heads.n_layers] -> [H, BOUNDARY_NUMBERS]
     // Against float64, over the first tokens of the row; n_check 0: not asked for, or not possible
     // (check_why says so).

@@ -50,6 +50,8 @@ static void put_heads(const row_record *r, flat *f) {
         flat_put(f, s->mean[i], H * HEAD_SIGNALS * (size_t)s->bins);
         flat_put(f, s->keys[i], H * HEAD_KEY_SHAPES);
         flat_put(f, r->boundary[i], H * BOUNDARY_NUMBERS);
+        if (r->boundaries)
+            flat_put(f, r->aligned[i], H * BOUNDARY_ALIGNED * BOUNDARY_SPAN);
     }
 }
 
@@ -185,7 +187,8 @@ static bool get_heads(row_record *r, flat *f, err *e) {
     s->mean = mem_zalloc(L, sizeof *s->mean, "layers", e);
     s->keys = mem_zalloc(L, sizeof *s->keys, "layers", e);
     r->boundary = mem_zalloc(L, sizeof *r->boundary, "layers", e);
-    if (!s->layer || !s->shape || !s->mean || !s->keys || !r->boundary)
+    r->aligned = mem_zalloc(L, sizeof *r->aligned, "layers", e);
+    if (!s->layer || !s->shape || !s->mean || !s->keys || !r->boundary || !r->aligned)
         return false;
     while (s->n_layers < (int)L && f->fail.code == ERR_NONE) {
         int i = s->n_layers++;
@@ -198,11 +201,17 @@ static bool get_heads(row_record *r, flat *f, err *e) {
         s->mean[i] = mem_alloc(bins, sizeof(double), "statistics of heads", e);
         s->keys[i] = mem_alloc(H * HEAD_KEY_SHAPES, sizeof(double), "statistics of heads", e);
         r->boundary[i] = mem_alloc(H * BOUNDARY_NUMBERS, sizeof(double), "boundaries", e);
-        if (!s->mean[i] || !s->keys[i] || !r->boundary[i])
+        size_t span = H * BOUNDARY_ALIGNED * BOUNDARY_SPAN;
+        r->aligned[i] = mem_alloc(span, sizeof(double), "boundaries", e);
+        if (!s->mean[i] || !s->keys[i] || !r->boundary[i] || !r->aligned[i])
             return false;
         flat_get(f, s->mean[i], bins);
         flat_get(f, s->keys[i], H * HEAD_KEY_SHAPES);
         flat_get(f, r->boundary[i], H * BOUNDARY_NUMBERS);
+        for (size_t k = 0; k < span; k++)
+            r->aligned[i][k] = NAN;
+        if (r->boundaries)
+            flat_get(f, r->aligned[i], span);
     }
     return true;
 }

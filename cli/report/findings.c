@@ -331,7 +331,7 @@ static void half_life_remark(teller *t) {
     if (isnan(f->value))
         say(t, WEIGHT_PLAIN, "Half-life: %s.", f->how);
     else if (h < t->H)
-        say(t, WEIGHT_PLAIN, "Half-life of a mode: median %.3g tokens; longest in %s (%.3g).",
+        say(t, WEIGHT_PLAIN, "Half-life of a mode: median %.4g tokens; longest in %s (%.4g).",
             f->value, assembly_head_name(t->x, h, name, sizeof name), t->v[h]);
 }
 

@@ -115,6 +115,9 @@ const char *page_cell(const column *c, size_t i, char *buf, size_t size) {
         size_t n = strlen(buf);
         if (n && buf[n - 1] == '.')
             buf[n - 1] = 0;
+        // Thousands of tokens are no powers of ten.
+        if (fabs(c->num[i]) >= 100 && fabs(c->num[i]) < 1e7)
+            snprintf(buf, size, "%.0f", c->num[i]);
     }
     return buf;
 }

@@ -138,6 +138,15 @@ static bool writes(assembly *a, size_t d, const pair *const *p, size_t n, err *e
     return ok;
 }
 
+static bool boundaries(assembly *a, size_t d, const pair *const *p, size_t n, err *e) {
+    figures f;
+    if (!report_boundary_figures(p, n, a->r->how, &f, e))
+        return false;
+    bool ok = save_top(a, d, "boundaries", &f, e);
+    figures_free(&f);
+    return ok;
+}
+
 // ---- of a model and a document ------------------------------------------------------------------
 
 static bool save_own(assembly *a, size_t m, size_t d, const char *name, const figures *f, err *e) {
@@ -184,7 +193,8 @@ bool report_pictures(assembly *a, err *e) {
     bool ok = p != NULL;
     for (size_t d = 0; ok && d < r->o->n_documents; d++) {
         size_t n = of_document(a, d, p);
-        ok = n == 0 || (losses(a, d, p, n, e) && states(a, d, p, n, e) && writes(a, d, p, n, e));
+        ok = n == 0 || (losses(a, d, p, n, e) && states(a, d, p, n, e) && writes(a, d, p, n, e) &&
+                        boundaries(a, d, p, n, e));
     }
     free(p);
     for (size_t m = 0; ok && m < r->o->n_models; m++)
