@@ -67,13 +67,15 @@ static double mean_at(const float *signal, const bool *mark, int64_t n) {
 }
 
 // Mean over boundaries b of signal[b + d]; with `sums` of the signals b .. b + d added up (for d < 0
-// of those after b + d up to before b, taken away).
-static void align(const float *signal, const bool *mark, int64_t T, bool sums, double *out) {
+// of those after b + d up to before b, taken away). at: the n boundaries of a row of T tokens.
+static void align(const float *signal, const int64_t *at, int64_t n, int64_t T, bool sums,
+                  double *out) {
     for (int i = 0; i < BOUNDARY_SPAN; i++) {
-        int64_t d = i - BOUNDARY_BEFORE, n = 0;
+        int64_t d = i - BOUNDARY_BEFORE, known = 0;
         double sum = 0;
-        for (int64_t b = 0; b < T && signal; b++) {
-            if (!mark[b] || b + d < 0 || b + d >= T)
+        for (int64_t k = 0; k < n && signal; k++) {
+            int64_t b = at[k];
+            if (b + d < 0 || b + d >= T)
                 continue;
             double v = sums ? 0 : signal[b + d];
             for (int64_t t = b; sums && t <= b + d; t++)
@@ -82,28 +84,43 @@ static void align(const float *signal, const bool *mark, int64_t T, bool sums, d
                 v -= signal[t];
             if (isfinite(v)) {
                 sum += v;
-                n++;
+                known++;
             }
         }
-        out[i] = n ? sum / (double)n : NAN;
+        out[i] = known ? sum / (double)known : NAN;
     }
 }
 
+// A ranking of its tokens is most of a head's work, and of a long row far from nothing.
 bool boundary_layer(const head_stats *s, int layer, const bool *mark, double *out, double *aligned,
                     err *e) {
-    for (int h = 0; h < s->shape[layer].H; h++) {
+    int64_t n = 0, *at = mem_alloc((size_t)s->T, sizeof *at, "boundaries", e);
+    bool ok = at != NULL;
+    for (int64_t t = 0; ok && t < s->T; t++)
+        if (mark[t])
+            at[n++] = t;
+    int H = ok ? s->shape[layer].H : 0;
+#pragma omp parallel for schedule(dynamic)
+    for (int h = 0; h < H; h++) {
+        err mine = {0};
         double *x = out + h * BOUNDARY_NUMBERS;
+        double *a = aligned + h * BOUNDARY_ALIGNED * BOUNDARY_SPAN;
         const float *gate = s->gate[layer] ? s->gate[layer] + h * s->T : NULL;
         const float *step = s->step[layer] + h * s->T;
         x[BOUNDARY_FORGET] = gate ? mean_at(gate, mark, s->T) : NAN;
         x[BOUNDARY_AUC_GATE] = NAN;
         x[BOUNDARY_STEP] = mean_at(step, mark, s->T);
-        double *a = aligned + h * BOUNDARY_ALIGNED * BOUNDARY_SPAN;
-        align(gate, mark, s->T, false, a + BOUNDARY_ALIGNED_FORGET * BOUNDARY_SPAN);
-        align(step, mark, s->T, true, a + BOUNDARY_ALIGNED_SIZE * BOUNDARY_SPAN);
-        if ((gate && !boundary_auc(gate, mark, s->T, 1, &x[BOUNDARY_AUC_GATE], e)) ||
-            !boundary_auc(step, mark, s->T, -1, &x[BOUNDARY_AUC_NORM], e))
-            return false;
+        align(gate, at, n, s->T, false, a + BOUNDARY_ALIGNED_FORGET * BOUNDARY_SPAN);
+        align(step, at, n, s->T, true, a + BOUNDARY_ALIGNED_SIZE * BOUNDARY_SPAN);
+        if ((gate && !boundary_auc(gate, mark, s->T, 1, &x[BOUNDARY_AUC_GATE], &mine)) ||
+            !boundary_auc(step, mark, s->T, -1, &x[BOUNDARY_AUC_NORM], &mine)) {
+#pragma omp critical(boundary_error)
+            {
+                ok = false;
+                err_set(e, mine.code, "%s", mine.text);
+            }
+        }
     }
-    return true;
+    free(at);
+    return ok;
 }
