@@ -9,13 +9,35 @@
 
 enum { TOKEN_VALUES = 1024, TOKEN_ROTATING = 512 }; // most that a head keeps (spectrum_tokens.c)
 
+// The three histograms, which lie behind each other: bins that are not empty, as (bin, count).
+static void put_bins(const int64_t *bin, flat *f) {
+    int64_t n = 0;
+    for (int i = 0; i < 3 * SPECTRUM_BINS; i++)
+        n += bin[i] != 0;
+    flat_put_int(f, n);
+    for (int64_t i = 0; i < 3 * SPECTRUM_BINS; i++)
+        if (bin[i])
+            flat_put_ints(f, (int64_t[]){i, bin[i]}, 2);
+}
+
+static bool get_bins(int64_t *bin, flat *f, err *e) {
+    int64_t n = flat_get_int(f), x[2];
+    for (int64_t i = 0; i < n && f->fail.code == ERR_NONE; i++) {
+        flat_get_ints(f, x, 2);
+        if (x[0] < 0 || x[0] >= 3 * SPECTRUM_BINS)
+            return err_set(e, ERR_INPUT, "a record with a bin %lld", (long long)x[0]);
+        bin[x[0]] = x[1];
+    }
+    return true;
+}
+
 static void put_tokens(const spectrum_tokens *t, flat *f) {
     flat_put_ints(f,
                   (int64_t[]){t->tokens, t->complex_tokens, t->values, t->negative, t->n_kept,
                               t->n_rotating, t->strong},
                   7);
     flat_put(f, (double[]){t->least_real, t->largest, t->strongest}, 3);
-    flat_put_ints(f, t->modulus, 3 * SPECTRUM_BINS); // the three histograms lie behind each other
+    put_bins(t->modulus, f);
     flat_put(f, (const double *)t->kept, 2 * (size_t)t->n_kept);
     flat_put(f, (const double *)t->rotating, 2 * (size_t)t->n_rotating);
 }
@@ -39,7 +61,8 @@ static bool get_tokens(spectrum_tokens *t, flat *f, err *e) {
     t->least_real = x[0];
     t->largest = x[1];
     t->strongest = x[2];
-    flat_get_ints(f, t->modulus, 3 * SPECTRUM_BINS);
+    if (!get_bins(t->modulus, f, e))
+        return false;
     flat_get(f, (double *)t->kept, 2 * (size_t)t->n_kept);
     flat_get(f, (double *)t->rotating, 2 * (size_t)t->n_rotating);
     return true;

@@ -11,6 +11,7 @@
 #include "core/sha256.h"
 #include "core/text.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,15 +78,18 @@ bool plan_model_digest(const char *model, char out[65], err *e) {
 const int64_t plan_windows[PLAN_WINDOWS] = {16, 128, 512};
 
 // Eigenvalues of one row that a result keeps at most (64 bytes each with what belongs to them).
-enum { MOST_VALUES = 1 << 22, LEAST_SAMPLES = 2 };
+enum { MOST_VALUES = 1 << 22, LEAST_SAMPLES = 2, SAMPLES_OF_ALL_ROWS = 64 };
+// Rows whose results are held at once when they are joined.
+enum { MOST_ROWS = 1024 };
 
-int64_t plan_samples(const report_options *own, const model *m) {
+int64_t plan_samples(const report_options *own, const model *m, int64_t rows) {
     int64_t each = 0, n = own->samples;
     for (int i = 0; i < m->info.n_layers; i++) {
         const module *x = model_mixer(m, i);
         each += x ? (int64_t)x->heads.H * x->heads.K : 0;
     }
-    while (n > LEAST_SAMPLES && each * PLAN_WINDOWS * n > MOST_VALUES)
+    while (n > LEAST_SAMPLES &&
+           (each * PLAN_WINDOWS * n > MOST_VALUES || (n / 2 + 1) * rows > SAMPLES_OF_ALL_ROWS))
         n /= 2;
     return n;
 }
@@ -117,9 +121,9 @@ static bool settings_digest(const report *r, const session *s, const rows *rows,
         ROW_FORMAT, "version", DELTOP_VERSION, "how", r->how, "model", model_digest, "document",
         rows->d.sha256, "length", (json_int_t)rows->length, "every",
         (json_int_t)plan_every(r->own, rows->length), "samples",
-        (json_int_t)plan_samples(r->own, s->m), "train_length", (json_int_t)p->train_length, "jump",
-        r->own->jump, "add_bos", o->add_bos, "reset_at_bos", o->reset_at_bos, "block",
-        (json_int_t)o->block, "tokens", (json_int_t)rows->d.n);
+        (json_int_t)plan_samples(r->own, s->m, rows->n), "train_length",
+        (json_int_t)p->train_length, "jump", r->own->jump, "add_bos", o->add_bos, "reset_at_bos",
+        o->reset_at_bos, "block", (json_int_t)o->block, "tokens", (json_int_t)rows->d.n);
     char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
     json_decref(v);
     if (!text)
@@ -141,6 +145,14 @@ static bool read_pair(report *r, session *s, const char *model_digest, report_pa
     p->n_layers = s->m->info.n_layers;
     if (!session_rows(s, p->document, 2, &rows, e))
         return false;
+    if (rows.n > MOST_ROWS) {
+        err_set(e, ERR_USAGE,
+                "%s: %" PRId64 " rows of %" PRId64 " tokens, at most %d are read; choose "
+                "--rows, or a larger --length",
+                text_show(s->o->document[p->document]), rows.n, rows.length, MOST_ROWS);
+        rows_free(&rows);
+        return false;
+    }
     p->rows = rows.n;
     p->length = rows.length;
     p->tokens = rows.d.n;

@@ -12,8 +12,9 @@ extern const int64_t plan_windows[PLAN_WINDOWS]; // tokens of window products
 // Fills r->pair and r->input; r->how, r->own and r->n_pairs are set. See report_open.
 bool plan_make(report *r, err *e);
 
-// Windows of each length in a row, fewer for models of many heads; tokens between samples of states.
-int64_t plan_samples(const report_options *own, const model *m);
+// Windows of each length in a row, fewer for models of many heads and for many rows; tokens between
+// samples of states.
+int64_t plan_samples(const report_options *own, const model *m, int64_t rows);
 int64_t plan_every(const report_options *own, int64_t length);
 
 // Of config, weights and tokenizer: changes when one of the files does.
