@@ -78,7 +78,7 @@ static bool compare_pair(const ckpt *ca, const ckpt *cb, tensor_diff *t, err *e)
     return !comparable(t->a, t->b) || compare_values(ca, cb, t, e);
 }
 
-static bool chosen(const diff_options *o, const char *name) {
+bool diff_takes(const diff_options *o, const char *name) {
     bool in = o->n_include == 0;
     for (size_t k = 0; k < o->n_include; k++)
         in |= inspect_glob(o->include[k], name);
@@ -109,7 +109,7 @@ static bool match_names(const ckpt *a, const ckpt *b, const diff_options *o, ckp
         const tensor *other = ckpt_get(first ? b : a, t->name);
         if (!first && other)
             continue; // it is there already
-        if (!chosen(o, t->name)) {
+        if (!diff_takes(o, t->name)) {
             d->left_out++;
             continue;
         }

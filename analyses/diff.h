@@ -82,6 +82,46 @@ void ckpt_diff_free(ckpt_diff *d); // an empty one is fine
 // Nothing is different: all equal.
 bool ckpt_diff_same(const ckpt_diff *d);
 
+// Keys of the two configs that do not have the same value; keys of objects inside are joined by dots. What
+// training and export libraries note about themselves (inspect_routine_key) and keys that are null on one
+// side and absent on the other are no difference.
+typedef struct config_change {
+    char *key;   // owned; may hold any bytes
+    char *a, *b; // as in the file, cut when long; "" = absent. owned
+} config_change;
+typedef struct config_diff {
+    config_change *v; // sorted by key
+    size_t n, room;
+    bool has_a, has_b; // there is a config.json; without both nothing is compared
+} config_diff;
+// a, b: paths of models. The globs choose among "config:KEY". On failure *out is empty.
+// analyses/diff_config.c
+bool config_diff_make(const char *a, const char *b, const diff_options *o, config_diff *out,
+                      err *e);
+void config_diff_free(config_diff *d); // an empty one is fine
+
+// Tensors that are different in the same way and whose names agree up to numbers: "layers.#.up.weight".
+typedef struct diff_group {
+    char *pattern;            // owned; the name itself for a single tensor
+    const tensor_diff *first; // class, types and shapes are those of all
+    int64_t n;
+    char numbers[64]; // of the first number in the names: "0-2,5"; "" = there is none
+    // Where values were compared, over all members:
+    double norm_a, l2;       // of all elements together
+    double cosine;           // the least
+    const tensor_diff *most; // has the largest change; NULL: nothing changed
+    int64_t most_number;     // the first number in its name
+    int64_t changed, not_finite;
+    int64_t *number; // [n] owned
+} diff_group;
+typedef struct diff_groups {
+    diff_group *v; // in the order of their first members
+    size_t n, room;
+} diff_groups;
+// unfolded: a group a tensor. On failure *out is empty. analyses/diff_fold.c
+bool diff_fold(const ckpt_diff *d, bool unfolded, diff_groups *out, err *e);
+void diff_groups_free(diff_groups *g); // an empty one is fine
+
 // Decays that were rounded (fault B114). A pair of tensors called "...A_log" says how fast heads forget
 // at a gate input of 0: g = exp(-exp(A_log) softplus(dt_bias)) a token, with the "...dt_bias" beside it (0
 // without one) as each file has it; one decay a head, or a channel where dt_bias has more (Gated
@@ -98,6 +138,9 @@ typedef struct decay_diff {
 // False: the tensor is no such pair (*ok stays true), or reading failed (*ok false, *e filled).
 bool decay_diff_make(const ckpt *a, const ckpt *b, const tensor_diff *t, decay_diff *out, bool *ok,
                      err *e);
+
+// Do the globs take this name?
+bool diff_takes(const diff_options *o, const char *name);
 
 // For the parts of a comparison ------------------------------------------------------------------
 

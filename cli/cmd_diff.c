@@ -31,9 +31,10 @@ static const option_spec own[] = {
      .help = "only tensors whose whole name matches, such as '*A_log'; may be repeated"},
     {"exclude", OPT_TEXTS, offsetof(own_options, exclude), .value = "GLOB",
      .help = "no tensors whose whole name matches; may be repeated"},
-    {"full", OPT_FLAG, offsetof(own_options, full), .help = "list every tensor, equal ones too"},
+    {"full", OPT_FLAG, offsetof(own_options, full),
+     .help = "every tensor on a line of its own, equal ones too"},
     {"strict", OPT_FLAG, offsetof(own_options, strict),
-     .help = "exit code 4 when any tensor is not equal"},
+     .help = "exit code 4 when any tensor or key of the config is not equal"},
     {"every", OPT_INT, offsetof(own_options, every), .lo = 1, .hi = 1 << 24,
      .help = "tokens between samples of effective rank (default: 128 to 256 samples a row)"},
     {"samples", OPT_INT, offsetof(own_options, samples), .lo = 1, .hi = 1 << 20,
@@ -48,6 +49,7 @@ typedef struct job {
     output *out;
     ckpt *c[2];
     ckpt_diff d;
+    config_diff config;
     decay_list *decay; // owned
     size_t n_decay;
     json_t *result; // of the tensors, then of the behaviour
@@ -80,13 +82,16 @@ static bool tensors(job *j, err *e) {
     bool ok = true;
     for (int i = 0; ok && i < 2; i++)
         ok = (j->c[i] = ckpt_open(j->o->model[i], e)) != NULL;
-    ok = ok && ckpt_diff_make(j->c[0], j->c[1], &how, &j->d, e) && find_decays(j, e);
+    ok = ok && ckpt_diff_make(j->c[0], j->c[1], &how, &j->d, e) && find_decays(j, e) &&
+         config_diff_make(j->o->model[0], j->o->model[1], &how, &j->config, e);
     progress_end(&bar);
     if (!ok)
         return false;
     output_print(j->out, "A: %s\nB: %s\n", text_show(j->o->model[0]), text_show(j->o->model[1]));
-    diff_print(j->out, &j->d, j->decay, j->n_decay, j->own->full);
-    j->result = diff_json(&j->d, j->decay, j->n_decay);
+    if (!diff_print(j->out, &j->d, j->decay, j->n_decay, j->own->full, e))
+        return false;
+    diff_print_config(j->out, &j->config);
+    j->result = diff_json(&j->d, &j->config, j->decay, j->n_decay);
     return j->result || err_set(e, ERR_NOMEM, "out of memory: the JSON result");
 }
 
@@ -215,7 +220,7 @@ static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own};
     bool ok = (j.out = output_open(o, e)) != NULL && tensors(&j, e) &&
               (o->n_documents == 0 || behaviour(&j, e));
-    bool same = ok && ckpt_diff_same(&j.d);
+    bool same = ok && ckpt_diff_same(&j.d) && j.config.n == 0;
     json_t *v = ok ? output_head(j.out) : NULL;
     if (v && (json_object_set_new(v, "same", json_boolean(same)) != 0 ||
               json_object_update(v, j.result) != 0)) {
@@ -226,6 +231,7 @@ static int run(const options *o, err *e) {
     json_decref(j.result);
     free(j.decay);
     ckpt_diff_free(&j.d);
+    config_diff_free(&j.config);
     ckpt_close(j.c[0]);
     ckpt_close(j.c[1]);
     output_free(j.out);
@@ -244,7 +250,9 @@ const command command_diff = {
         "or "
         "extra, a tensor with the same bits under another name is named: a head that was saved "
         "once "
-        "with the embedding, say. Decays called A_log are told as half-lives, too.\n"
+        "with the embedding, say. Decays called A_log are told as half-lives, too. Keys of the "
+        "configs "
+        "are compared under the names config:KEY, but for what libraries note about themselves.\n"
         "With a DOCUMENT both models read it, and losses, effective ranks, spectra and the KL "
         "divergence of B's next-token distribution from A's are compared at every position. With "
         "--out, kl.npy, loss-a.npy and loss-b.npy are [rows, tokens - 1].",

@@ -73,13 +73,27 @@ static json_t *decays_json(const ckpt_diff *d, const decay_list *decay, size_t n
     return a;
 }
 
-json_t *diff_json(const ckpt_diff *d, const decay_list *decay, size_t n_decay) {
+static json_t *config_json_of(const config_diff *c, int *bad) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < c->n; i++) {
+        json_t *j = json_object();
+        put(j, "key", output_json_text(c->v[i].key), bad);
+        put(j, "a", c->v[i].a[0] ? output_json_text(c->v[i].a) : json_null(), bad);
+        put(j, "b", c->v[i].b[0] ? output_json_text(c->v[i].b) : json_null(), bad);
+        *bad |= json_array_append_new(a, j);
+    }
+    return a;
+}
+
+json_t *diff_json(const ckpt_diff *d, const config_diff *c, const decay_list *decay,
+                  size_t n_decay) {
     int bad = 0;
     json_t *v = json_object(), *counts = json_object(), *tensors = json_array();
     for (int c = 0; c < DIFF_CLASSES; c++)
         put(counts, diff_class_name((diff_class)c), json_integer(d->count[c]), &bad);
     for (size_t i = 0; i < d->n; i++)
         bad |= json_array_append_new(tensors, tensor_json(&d->v[i], &bad));
+    put(v, "config", config_json_of(c, &bad), &bad);
     put(v, "counts", counts, &bad);
     put(v, "retyped", json_integer(d->retyped), &bad);
     put(v, "reshaped", json_integer(d->reshaped), &bad);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 50, MOST_HEADS = 6, NAME_COLUMNS = 48 };
+enum { MOST_ROWS = 50, MOST_HEADS = 6, MOST_DECAYS = 12, NAME_COLUMNS = 48 };
 
 static const char *number(double v, char buf[32]) {
     text_real(v, 4, buf, 32);
@@ -40,52 +40,66 @@ static const char *place_of(const tensor *t, int64_t i, char *buf, size_t size) 
 
 static const char *kind(const tensor *t, char *buf, size_t size) {
     char shape[200];
-    snprintf(buf, size, "%s %s", text_show(t->type_name),
+    snprintf(buf, size, "%.60s %s", text_show(t->type_name),
              tensor_shape_text(t, shape, sizeof shape));
     return buf;
 }
 
-// What is to be said beside the numbers: types, shapes, bits.
-static void print_remarks(const output *x, const tensor_diff *t) {
+static const char *kinds(const tensor_diff *t, char *buf, size_t size) {
     char a[300], b[300];
-    if (t->retyped || t->reshaped)
-        output_print(x, "      %s%s%s: %s -> %s%s\n", t->retyped ? "re-typed" : "",
-                     t->retyped && t->reshaped ? " and " : "", t->reshaped ? "reshaped" : "",
-                     kind(t->a, a, sizeof a), kind(t->b, b, sizeof b),
-                     t->transposed ? ", compared transposed" : "");
-    if (t->measured && t->v.not_finite)
-        output_print(x, "      %lld pairs with NaN or infinity left out of the numbers\n",
-                     (long long)t->v.not_finite);
+    snprintf(buf, size, "%s -> %s", kind(t->a, a, sizeof a), kind(t->b, b, sizeof b));
+    return buf;
 }
 
-static void print_changed(const output *x, const tensor_diff *t) {
-    char c[32], l2[32], rel[32], most[32], a[32], b[32], at[200];
-    const value_diff *v = &t->v;
-    output_print(x, "    %-*s", NAME_COLUMNS, text_show(t->name));
-    if (!t->measured)
-        output_print(x, "  %s\n", t->reshaped ? "same values" : "other values");
-    else if (v->changed == 0)
-        output_print(x, "  same values%s\n",
-                     t->retyped || t->reshaped ? "" : ", other bits (zeros of other sign, NaNs)");
+// "layers.#.up.weight [6] 0-5".
+static void print_name(const output *x, const diff_group *g) {
+    char name[300];
+    if (g->n == 1)
+        snprintf(name, sizeof name, "%s", text_show(g->pattern));
     else
-        output_print(x, " %13s %9s %9s  %s at %s: %s -> %s\n", cosine(v->cosine, c),
-                     number(v->l2, l2), number(v->norm_a > 0 ? v->l2 / v->norm_a : NAN, rel),
-                     number(v->largest, most),
-                     v->at < 0 ? "-" : place_of(t->a, v->at, at, sizeof at), number(v->a_at, a),
-                     number(v->b_at, b));
-    print_remarks(x, t);
+        snprintf(name, sizeof name, "%.200s [%lld] %s", text_show(g->pattern), (long long)g->n,
+                 g->numbers);
+    output_print(x, "    %-*s", NAME_COLUMNS, name);
 }
 
-static void print_incompatible(const output *x, const tensor_diff *t) {
-    char a[300], b[300];
-    output_print(x, "    %-*s  %s -> %s\n", NAME_COLUMNS, text_show(t->name),
-                 kind(t->a, a, sizeof a), kind(t->b, b, sizeof b));
+// What is to be said beside the numbers: types, shapes, bits.
+static void print_remarks(const output *x, const diff_group *g) {
+    const tensor_diff *t = g->first;
+    char both[700];
+    if (t->retyped || t->reshaped)
+        output_print(x, "      %s%s%s: %s%s\n", t->retyped ? "re-typed" : "",
+                     t->retyped && t->reshaped ? " and " : "", t->reshaped ? "reshaped" : "",
+                     kinds(t, both, sizeof both), t->transposed ? ", compared transposed" : "");
+    if (g->not_finite)
+        output_print(x, "      %lld pairs with NaN or infinity left out of the numbers\n",
+                     (long long)g->not_finite);
+}
+
+static void print_changed(const output *x, const diff_group *g) {
+    char c[32], l2[32], rel[32], most[32], a[32], b[32], at[200], in[32] = "";
+    const tensor_diff *t = g->first;
+    if (!t->measured) {
+        output_print(x, "  %s\n", t->reshaped ? "same values" : "other values");
+    } else if (!g->most) {
+        output_print(x, "  %s%s\n", g->changed ? "other values" : "same values",
+                     t->retyped || t->reshaped || g->changed
+                         ? ""
+                         : ", other bits (zeros of other sign, NaNs)");
+    } else {
+        const value_diff *v = &g->most->v;
+        if (g->n > 1)
+            snprintf(in, sizeof in, " in %lld", (long long)g->most_number);
+        output_print(x, " %13s %9s %9s  %s%s at %s: %s -> %s\n", cosine(g->cosine, c),
+                     number(g->l2, l2), number(g->norm_a > 0 ? g->l2 / g->norm_a : NAN, rel),
+                     number(v->largest, most), in, place_of(g->most->a, v->at, at, sizeof at),
+                     number(v->a_at, a), number(v->b_at, b));
+    }
+    print_remarks(x, g);
 }
 
 static void print_lonely(const output *x, const tensor_diff *t) {
     char k[300];
-    const tensor *own = t->a ? t->a : t->b;
-    output_print(x, "    %-*s  %s", NAME_COLUMNS, text_show(t->name), kind(own, k, sizeof k));
+    output_print(x, "  %s", kind(t->a ? t->a : t->b, k, sizeof k));
     if (t->twin && t->stored_once)
         output_print(x, "; same weights, stored %s, as %s", t->a ? "once in B" : "once in A",
                      text_show(t->twin->name));
@@ -94,18 +108,20 @@ static void print_lonely(const output *x, const tensor_diff *t) {
     output_print(x, "\n");
 }
 
-static void print_tensor(const output *x, const tensor_diff *t) {
-    if (t->how == DIFF_DIFFERS)
-        print_changed(x, t);
-    else if (t->how == DIFF_INCOMPATIBLE)
-        print_incompatible(x, t);
-    else if (t->how == DIFF_EQUAL)
-        output_print(x, "    %s\n", text_show(t->name));
+static void print_group(const output *x, const diff_group *g) {
+    char both[700];
+    print_name(x, g);
+    if (g->first->how == DIFF_DIFFERS)
+        print_changed(x, g);
+    else if (g->first->how == DIFF_INCOMPATIBLE)
+        output_print(x, "  %s\n", kinds(g->first, both, sizeof both));
+    else if (g->first->how == DIFF_EQUAL)
+        output_print(x, "\n");
     else
-        print_lonely(x, t);
+        print_lonely(x, g->first);
 }
 
-static void print_class(const output *x, const ckpt_diff *d, diff_class c, bool full) {
+static void print_class(const output *x, const diff_groups *l, diff_class c, bool full) {
     static const char *const title[] = {
         [DIFF_EQUAL] = "equal",
         [DIFF_DIFFERS] = "differs",
@@ -113,40 +129,50 @@ static void print_class(const output *x, const ckpt_diff *d, diff_class c, bool 
         [DIFF_EXTRA] = "extra: only in B",
         [DIFF_INCOMPATIBLE] = "incompatible: cannot be compared",
     };
-    int64_t shown = 0;
-    if (d->count[c] == 0 || (c == DIFF_EQUAL && !full))
+    int64_t shown = 0, left = 0;
+    if (c == DIFF_EQUAL && !full)
         return;
-    output_print(x, "  %s", title[c]);
-    if (c == DIFF_DIFFERS)
-        output_print(x, "%*s %13s %9s %9s  largest change",
-                     NAME_COLUMNS + 2 - (int)strlen(title[c]), "", "cosine", "|B - A|", "by |A|");
-    output_print(x, "\n");
-    for (size_t i = 0; i < d->n && (full || shown < MOST_ROWS); i++)
-        if (d->v[i].how == c) {
-            shown++;
-            print_tensor(x, &d->v[i]);
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->v[i].first->how != c)
+            continue;
+        if (!full && shown == MOST_ROWS) {
+            left += l->v[i].n;
+            continue;
         }
-    if (shown < d->count[c])
-        output_print(x, "    and %lld more (--full)\n", (long long)(d->count[c] - shown));
+        if (shown++ == 0 && c == DIFF_DIFFERS)
+            output_print(x, "  %-*s %13s %9s %9s  largest change\n", NAME_COLUMNS + 2, title[c],
+                         "cosine", "|B - A|", "by |A|");
+        else if (shown == 1)
+            output_print(x, "  %s\n", title[c]);
+        print_group(x, &l->v[i]);
+    }
+    if (left)
+        output_print(x, "    and %lld more (--full)\n", (long long)left);
 }
 
-static void print_decays(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n) {
+static void print_decays(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n,
+                         bool full) {
     char a[32], b[32], la[32], lb[32], kept[32], most[32];
     if (n)
         output_print(x,
                      "  half-lives at a gate input of 0, in tokens (median; the longest, and what "
                      "B keeps of it over 16k tokens by what A keeps)\n");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && (full || i < MOST_DECAYS); i++) {
         const decay_diff *v = &decay[i].v;
         output_print(x, "    %-*s  %s -> %s; %s -> %s, x %s; largest change %s%%\n", NAME_COLUMNS,
                      text_show(d->v[decay[i].at].name), number(v->median_a, a),
                      number(v->median_b, b), number(v->longest_a, la), number(v->longest_b, lb),
                      number(v->kept, kept), number(100 * v->largest, most));
     }
+    if (!full && n > MOST_DECAYS)
+        output_print(x, "    and %zu more (--full)\n", n - MOST_DECAYS);
 }
 
-void diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n_decay,
-                bool full) {
+bool diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n_decay,
+                bool full, err *e) {
+    diff_groups groups;
+    if (!diff_fold(d, full, &groups, e))
+        return false;
     for (int c = 0; c < DIFF_CLASSES; c++)
         if (d->count[c] || c == DIFF_EQUAL)
             output_print(x, "  %-13s %6lld tensor%s %14lld elements\n",
@@ -158,10 +184,22 @@ void diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, si
         output_print(x, "  same weights, stored once on one side: %lld\n",
                      (long long)d->stored_once);
     for (int c = DIFF_EQUAL; c < DIFF_CLASSES; c++)
-        print_class(x, d, (diff_class)c, full);
-    print_decays(x, d, decay, n_decay);
+        print_class(x, &groups, (diff_class)c, full);
+    print_decays(x, d, decay, n_decay, full);
     if (ckpt_diff_same(d))
         output_print(x, "  no tensor differs\n");
+    diff_groups_free(&groups);
+    return true;
+}
+
+void diff_print_config(const output *x, const config_diff *c) {
+    if (c->n)
+        output_print(x, "  config.json\n");
+    for (size_t i = 0; i < c->n; i++)
+        output_print(x, "    %-*s  %s -> %s\n", NAME_COLUMNS, text_show(c->v[i].key),
+                     c->v[i].a[0] ? c->v[i].a : "(absent)", c->v[i].b[0] ? c->v[i].b : "(absent)");
+    if (c->has_a != c->has_b)
+        output_print(x, "  only %s has a config.json\n", c->has_a ? "A" : "B");
 }
 
 // Behaviour ---------------------------------------------------------------------------------------

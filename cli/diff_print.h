@@ -12,15 +12,19 @@ typedef struct decay_list {
     decay_diff v;
 } decay_list;
 
-// Counts, then tensors that are not equal (full: all of them, else at most 50 a class).
-void diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n_decay,
-                bool full);
+// Counts, then what is not equal, names folded up to numbers (of groups: the least cosine, |B - A| of all
+// together, the largest change), at most 50 lines a class; full: every tensor on a line of its own.
+bool diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, size_t n_decay,
+                bool full, err *e);
+// Keys of the configs.
+void diff_print_config(const output *x, const config_diff *c);
 // Losses, divergences and heads of both models.
 void diff_print_contrast(const output *x, const contrast *c, const contrast_options *o,
                          const char *how);
 
 // NULL on failed allocation; docs/json.md has the keys.
-json_t *diff_json(const ckpt_diff *d, const decay_list *decay, size_t n_decay);
+json_t *diff_json(const ckpt_diff *d, const config_diff *c, const decay_list *decay,
+                  size_t n_decay);
 json_t *diff_contrast_json(const contrast *c);
 
 #endif

@@ -636,6 +636,84 @@ static void names_that_cannot_be_printed_are_escaped(void **state) {
     run_free(&r);
 }
 
+static void configs_are_compared_key_by_key(void **state) {
+    (void)state;
+    const item w[] = {{"w", "F32", "[1]", 1, {1}}};
+    char a[600];
+    files_mkdir(files_path("ca"));
+    files_mkdir(files_path("cb"));
+    save("ca/model.safetensors", w, 1);
+    save("cb/model.safetensors", w, 1);
+    files_text(files_path("ca/config.json"),
+               "{\"model_type\": \"x\", \"rope_theta\": 10000, \"gone\": true, \"none\": null, "
+               "\"inner\": {\"eps\": 1e-5, \"list\": [1, 2]}, \"transformers_version\": \"4\", "
+               "\"hi\\u0007\": 1}");
+    files_text(
+        files_path("cb/config.json"),
+        "{\"rope_theta\": 1e4, \"inner\": {\"list\": [1, 2, 3], \"eps\": 1e-6}, \"model_type\": "
+        "\"x\", \"new\": \"y\", \"transformers_version\": \"5\", \"hi\\u0007\": 2}");
+    snprintf(a, sizeof a, "%s", files_path("ca"));
+    run r = DIFF(4, a, files_path("cb"), "--strict", "--json");
+    json_t *v = json_loads(r.out, 0, NULL), *list = json_object_get(v, "config");
+    static const char *const keys[] = {"gone", "hi\a", "inner.eps", "inner.list", "new"};
+    assert_int_equal(json_array_size(list), 5);
+    for (size_t i = 0; i < 5; i++)
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, i), "key")),
+                            keys[i]);
+    assert_true(json_is_null(json_object_get(json_array_get(list, 0), "b")));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 4), "b")), "\"y\"");
+    json_decref(v);
+    run_free(&r);
+    r = DIFF(0, a, files_path("cb"), "--strict", "--exclude", "config:*");
+    says(r.out, "no tensor differs");
+    run_free(&r);
+    r = DIFF(0, a, files_path("cb"));
+    says(r.out, "inner.eps");
+    says(r.out, "1e-05 -> 1e-06");
+    says(r.out, "hi\\x07");
+    run_free(&r);
+    files_text(files_path("cb/config.json"), "{\"a\": ");
+    r = DIFF(1, a, files_path("cb"));
+    run_free(&r);
+}
+
+static void layers_are_folded(void **state) {
+    (void)state;
+    item a[12], b[12];
+    char name[12][40];
+    for (int i = 0; i < 12; i++) {
+        snprintf(name[i], sizeof name[i], "layers.%d.w", i);
+        a[i] = b[i] = (item){name[i], "F32", "[2]", 2, {3, 4}};
+        b[i].v[0] = i == 7 ? 3 : 3 + 0.1 * i;
+    }
+    char x[600];
+    snprintf(x, sizeof x, "%s", save("a.safetensors", a, 12));
+    const char *y = save("b.safetensors", b, 12);
+    run r = DIFF(0, x, y);
+    says(r.out, "layers.#.w [10] 1-6,8-11 ");
+    says(r.out, " 1.1 in 11 at [0]: 3 -> 4.1");
+    run_free(&r);
+    r = DIFF(0, x, y, "--full");
+    says(r.out, "layers.7.w");
+    says(r.out, "layers.10.w ");
+    run_free(&r);
+    const diff_options all = {0};
+    pair_of p = compare_with(x, y, &all);
+    diff_groups g;
+    err e = {0};
+    assert_true(diff_fold(&p.d, false, &g, &e));
+    assert_int_equal(g.n, 2);
+    const diff_group *f = g.v[0].first->how == DIFF_EQUAL ? &g.v[1] : &g.v[0];
+    double dd = 0;
+    for (int i = 0; i < 12; i++)
+        dd += i == 7 ? 0 : ((float)(3 + 0.1 * i) - 3.0) * ((float)(3 + 0.1 * i) - 3.0);
+    near(f->l2, sqrt(dd), 1e-12);
+    near(f->norm_a, sqrt(250), 1e-12);
+    assert_int_equal(f->most_number, 11);
+    diff_groups_free(&g);
+    end(&p);
+}
+
 // B113: the original with a head of its own and the copy that lost it read alike.
 static void B113_a_lost_head_changes_no_loss(void **state) {
     (void)state;
@@ -735,6 +813,8 @@ int main(void) {
         cmocka_unit_test(other_vocabularies_have_no_divergence),
         cmocka_unit_test(B118_strict_alone_fails),
         cmocka_unit_test(names_that_cannot_be_printed_are_escaped),
+        cmocka_unit_test(configs_are_compared_key_by_key),
+        cmocka_unit_test(layers_are_folded),
         cmocka_unit_test(B113_a_lost_head_changes_no_loss),
         cmocka_unit_test(models_that_read_other_tokens_are_refused),
         cmocka_unit_test(losses_are_those_of_loss),
