@@ -9,16 +9,18 @@
 enum { MOST_ROWS = 50, MOST_HEADS = 6, MOST_DECAYS = 12, NAME_COLUMNS = 48 };
 
 static const char *number(double v, char buf[32]) {
-    text_real(v, 4, buf, 32);
+    if (isnan(v))
+        snprintf(buf, 32, "-");
+    else
+        text_real(v, 4, buf, 32);
     return buf;
 }
 
 // A cosine near 1 keeps the digits that tell it from 1.
 static const char *cosine(double v, char buf[32]) {
-    if (isnan(v))
-        snprintf(buf, 32, "-");
-    else
-        text_real(v, v > 0.9999 ? 10 : 6, buf, 32);
+    if (!(v > 0.9999))
+        return number(v, buf);
+    text_real(v, 10, buf, 32);
     return buf;
 }
 

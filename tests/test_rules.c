@@ -383,6 +383,50 @@ static void deep_and_long_rules_are_refused(void **state) {
     files_assert_error_holds(&e, ERR_INPUT, "too long an expression");
 }
 
+// Whatever the bytes: read or refused with a place, and what was read is checked.
+static void random_text_is_read_or_refused(void **state) {
+    (void)state;
+    static const char seedling[] =
+        "[s]\nmodel = d*\na b = heads(erank(4k) > 0.9*K and layer != 1) <= baseline*1.02 ; c\n"
+        "not max(erank, 1e-3) < -ppl(8k) or loss(4k) == (1 + 2)/3\nq = abs(mean(gate)) > 0\n";
+    static const char odd[] = "()<>=!&|*/+-,.;#[]\n \tkM0e9_\xc3\xff\0";
+    uint64_t x = 12345;
+    int read = 0, refused = 0;
+    facts base = base_of("dp", 2.9);
+    for (int i = 0; i < 3000; i++) {
+        char text[sizeof seedling + 8];
+        size_t n = sizeof seedling - 1;
+        memcpy(text, seedling, sizeof seedling);
+        for (int k = 0; k < 1 + i % 5; k++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            size_t at = (size_t)(x >> 33) % n, from = (size_t)(x >> 17) % n;
+            if (x >> 63)
+                text[at] = odd[(x >> 40) % (sizeof odd - 1)];
+            else // a piece of itself
+                memmove(text + at, text + from, n - (at > from ? at : from));
+        }
+        rules r;
+        rule_outcomes o;
+        err e = {0};
+        files_write(files_path("fuzz.ini"), text, n);
+        bool ok = rules_read(files_path("fuzz.ini"), &r, &e);
+        if (ok)
+            ok = rules_check(&r, &some, &base, &o, &e);
+        if (ok) {
+            for (size_t k = 0; k < o.n; k++)
+                assert_true(o.v[k].sentence[0] != 0);
+            rule_outcomes_free(&o);
+        }
+        assert_true(ok || (e.code == ERR_INPUT && e.text[0]));
+        rules_free(&r);
+        read += ok;
+        refused += !ok;
+    }
+    facts_free(&base);
+    printf("    measured: %d read, %d refused\n", read, refused);
+    assert_true(read > 50 && refused > 50);
+}
+
 static void unknown_names_are_refused_with_the_nearest(void **state) {
     (void)state;
     rules r;
@@ -692,6 +736,7 @@ int main(void) {
         cmocka_unit_test(sections_choose_models_and_documents),
         cmocka_unit_test(mistakes_name_line_and_character),
         cmocka_unit_test(deep_and_long_rules_are_refused),
+        cmocka_unit_test(random_text_is_read_or_refused),
         cmocka_unit_test(unknown_names_are_refused_with_the_nearest),
         cmocka_unit_test(positions_that_rules_name_are_listed),
         cmocka_unit_test(two_values_of_one_fact_are_refused),
