@@ -206,7 +206,7 @@ static void heads_without_a_name_are_left_out(void **state) {
     // Layer 1 has no gate: the mean over all heads does not stand in for one of its own.
     HOLDS("heads(gate > 0.4) == 3", 3, 3);
     HOLDS("gate == 0.5", 0.5, 0.5);
-    UNDECIDED("heads(beta > 0.4) == 0", "no head of dp has a number for beta");
+    UNDECIDED("heads(beta > 0.4) == 0", "no head of dp has a number for beta (does it apply?");
 }
 
 // A rule that cannot be decided never passes.
@@ -658,7 +658,7 @@ static void exit_codes_follow_the_rules(void **state) {
     files_text(base, FACT("loss", "2.5", "4096"));
 
     run r = CHECK(0, good, results);
-    holds(r.out, "1 of 1 hold\n");
+    holds(r.out, "1 of 1 hold (1 model, 1 reading)\n");
     assert_null(strchr(r.out, '\a'));
     run_free(&r);
     r = CHECK(0, good, files_path("run"), "--all"); // a folder of report
@@ -671,7 +671,7 @@ static void exit_codes_follow_the_rules(void **state) {
     r = CHECK(4, bad, results, "--baseline", base, "--junit", xml);
     holds(r.out, "BROKEN       too \"much\" &: a <b>\\x07\xc3\xa9 on d\n"
                  "             loss(8k) - loss(4k) = 0.25, must be < 0.1\n");
-    holds(r.out, "2 of 3 hold, 1 broken\n");
+    holds(r.out, "2 of 3 hold, 1 broken (1 model, 1 reading)\n");
     run_free(&r);
     size_t n = 0;
     char *text = files_read(xml, &n);
