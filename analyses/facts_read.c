@@ -125,3 +125,10 @@ bool facts_read(const char *path, facts *f, err *e) {
     fclose(in);
     return ok;
 }
+
+bool facts_read_at(const char *path, facts *f, err *e) {
+    char *inner = file_is_folder(path) ? file_join(path, "results.jsonl", e) : NULL;
+    bool ok = (inner || !file_is_folder(path)) && facts_read(inner ? inner : path, f, e);
+    free(inner);
+    return ok;
+}

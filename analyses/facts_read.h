@@ -9,5 +9,7 @@
 // be there. Messages name file, line and key. On failure *f may hold some facts of the file; free it
 // with facts_free.
 bool facts_read(const char *path, facts *f, err *e);
+// PATH, or results.jsonl in the folder PATH.
+bool facts_read_at(const char *path, facts *f, err *e);
 
 #endif

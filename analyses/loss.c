@@ -52,12 +52,14 @@ struct loss_watch {
     int64_t watched; // 0: nothing new
 };
 
-static void flag(loss_result *r, int64_t row, int64_t position, const char *what) {
+static void flag(loss_result *r, int64_t row, int64_t position, loss_flag_kind kind,
+                 const char *what) {
     if (r->n_flags == LOSS_MAX_FLAGS)
         return;
     loss_flag *f = &r->flag[r->n_flags++];
     f->row = row;
     f->position = position;
+    f->kind = kind;
     snprintf(f->what, sizeof f->what, "%s", what);
 }
 
@@ -94,7 +96,7 @@ static bool look_at_states(loss_watch *w, backend *be, err *e) {
                          x, bound);
             else
                 continue;
-            flag(w->r, w->row, position, text);
+            flag(w->r, w->row, position, isfinite(x) ? FLAG_LARGE_STATE : FLAG_NOT_FINITE, text);
             w->state_told = true;
         }
     free(norm);
@@ -117,7 +119,7 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
             char text[96];
             snprintf(text, sizeof text, "the likeliest token is %d for %d tokens on end", w->same,
                      LOOP);
-            flag(w->r, w->row, w->since, text);
+            flag(w->r, w->row, w->since, FLAG_LOOP, text);
             w->loop_told = true;
         }
     }
@@ -145,7 +147,7 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     double before = 0, after = 0;
     for (int64_t i = 0; i < r->n; i++)
         if (!isfinite(x[i])) {
-            flag(r, row, i, "the loss is not finite");
+            flag(r, row, i, FLAG_NOT_FINITE, "the loss is not finite");
             return;
         }
     // The first tokens of a row are always dear: the watch begins after them. Where the difference
@@ -169,7 +171,7 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     if (at >= 0) {
         char text[96];
         snprintf(text, sizeof text, "the mean of %d losses jumps by %.2f nats", SPAN, best);
-        flag(r, row, at + SPAN, text);
+        flag(r, row, at + SPAN, FLAG_JUMP, text);
     }
 }
 

@@ -20,8 +20,10 @@ typedef struct loss_stretch {
 
 enum { LOSS_MAX_STRETCHES = 32 };
 
+typedef enum { FLAG_JUMP, FLAG_LOOP, FLAG_NOT_FINITE, FLAG_LARGE_STATE } loss_flag_kind;
 typedef struct loss_flag {
     int64_t row, position;
+    loss_flag_kind kind;
     char what[96]; // "loss jumps by 3.1 nats", "the likeliest token stays the same for 256 tokens"
 } loss_flag;
 

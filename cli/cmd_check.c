@@ -5,7 +5,6 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/say.h"
-#include "core/file.h"
 #include "core/outfile.h"
 
 #include <stdlib.h>
@@ -24,14 +23,6 @@ static const option_spec own[] = {
     {"list", OPT_FLAG, offsetof(check_options, list),
      .help = "list the rules and the token counts they name; no results are read"},
 };
-
-// PATH, or results.jsonl in it.
-static bool read_facts(const char *path, facts *f, err *e) {
-    char *inner = file_is_folder(path) ? file_join(path, "results.jsonl", e) : NULL;
-    bool ok = (inner || !file_is_folder(path)) && facts_read(inner ? inner : path, f, e);
-    free(inner);
-    return ok;
-}
 
 static bool save_junit(output *x, const char *path, const rule_outcomes *r, err *e) {
     outfile *f = outfile_open(path, e);
@@ -105,8 +96,8 @@ static int run(const options *o, err *e) {
     if (ok && rules_baseline(&r) && !own->baseline)
         ok = rules_check(&r, &f, NULL, &out, e);
     for (size_t i = 1; ok && i < o->n_operands; i++)
-        ok = read_facts(o->operand[i], &f, e);
-    ok = ok && (!own->baseline || read_facts(own->baseline, &base, e));
+        ok = facts_read_at(o->operand[i], &f, e);
+    ok = ok && (!own->baseline || facts_read_at(own->baseline, &base, e));
     ok = ok && rules_check(&r, &f, own->baseline ? &base : NULL, &out, e) && finish(o, &out, e);
     if (ok && own->baseline && !rules_baseline(&r))
         say_note("no rule asks for the baseline");

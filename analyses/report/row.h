@@ -1,18 +1,18 @@
-// analyses/report/record.h - everything that a report measures on one row of one document with one
+// analyses/report/row.h - everything that a report measures on one row of one document with one
 // model, in one pass over the row: the unit of work that is spread over workers, stored and resumed.
 //
 // A record holds the row's own numbers only. What is said over all rows (means, intervals,
 // differences between models) is made of records afterwards, by analyses/report/pair.h, without the
 // model.
-#ifndef DELTOP_REPORT_RECORD_H
-#define DELTOP_REPORT_RECORD_H
+#ifndef DELTOP_REPORT_ROW_H
+#define DELTOP_REPORT_ROW_H
 
 #include "analyses/erank.h"
 #include "analyses/loss.h"
 #include "analyses/report/boundary.h"
 #include "analyses/spectrum.h"
 
-typedef struct record_options {
+typedef struct measure_options {
     int64_t every; // tokens between samples of the states and in a bin of head statistics, >= 1
     int64_t block; // tokens at a time
     int64_t train_length;
@@ -25,9 +25,9 @@ typedef struct record_options {
     int64_t n_starts;             // those at 0 or outside the row are left out
     double jump;                  // of losses that are flagged (analyses/loss.h)
     const char *model, *document; // names; copied
-} record_options;
+} measure_options;
 
-typedef struct record {
+typedef struct row_record {
     loss_result loss;         // rows 1
     erank_result erank;       // rows 1; n_layers 0: no layer has a recurrent state
     head_stats heads;         // without traces
@@ -40,24 +40,24 @@ typedef struct record {
     int64_t n_check;
     double check_error, check_bias; // largest and mean change of a loss: this run less float64
     char check_why[256];
-    uint64_t ids_mark;
-} record;
+    char device[128]; // what computed, for people; set when a record is read back
+} row_record;
 
 // `every` that gives a row of T tokens between 128 and 256 samples (all tokens of a shorter one): a
 // power of two.
-int64_t record_every(int64_t T);
+int64_t row_record_every(int64_t T);
 
 // Reads ids[0 .. T). On failure *r is empty. progress counts tokens.
-bool record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
-                    const record_options *o, progress_fn progress, void *progress_ctx, record *r,
-                    err *e);
+bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
+                        const measure_options *o, progress_fn progress, void *progress_ctx,
+                        row_record *r, err *e);
 
 // Compares the first losses of *r with those of the same model in float64 (opened by the caller), over
-// at most RECORD_CHECK tokens. how as for record_measure.
-enum { RECORD_CHECK = 256 };
-bool record_check(record *r, const model *exact, const int32_t *ids, const row_options *how,
-                  err *e);
+// at most ROW_CHECK tokens. how as for row_record_measure.
+enum { ROW_CHECK = 256 };
+bool row_record_check(row_record *r, const model *exact, const int32_t *ids, const row_options *how,
+                      err *e);
 
-void record_free(record *r); // an empty one is fine
+void row_record_free(row_record *r); // an empty one is fine
 
 #endif

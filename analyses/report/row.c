@@ -1,4 +1,4 @@
-#include "analyses/report/record.h"
+#include "analyses/report/row.h"
 
 #include "core/mem.h"
 
@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-int64_t record_every(int64_t T) {
+int64_t row_record_every(int64_t T) {
     int64_t every = 1;
     while (every * 256 <= T)
         every *= 2;
     return every;
 }
 
-void record_free(record *r) {
+void row_record_free(row_record *r) {
     for (int i = 0; r->boundary && i < r->heads.n_layers; i++)
         free(r->boundary[i]);
     free(r->boundary);
@@ -21,10 +21,10 @@ void record_free(record *r) {
     erank_free(&r->erank);
     head_stats_free(&r->heads);
     spectrum_result_free(&r->spectrum);
-    *r = (record){0};
+    *r = (row_record){0};
 }
 
-static bool open_boundary(record *r, err *e) {
+static bool open_boundary(row_record *r, err *e) {
     size_t L = (size_t)r->heads.n_layers;
     r->boundary = mem_zalloc(L, sizeof *r->boundary, "boundaries", e);
     for (size_t i = 0; r->boundary && i < L; i++) {
@@ -60,8 +60,8 @@ static bool any_state(const model *m) {
     return false;
 }
 
-static bool open_states(record *r, watch *w, const model *m, int64_t T, const record_options *o,
-                        err *e) {
+static bool open_states(row_record *r, watch *w, const model *m, int64_t T,
+                        const measure_options *o, err *e) {
     const head_shape **mixer =
         mem_zalloc((size_t)m->info.n_layers, sizeof *mixer, "a list of layers", e);
     if (!mixer)
@@ -86,8 +86,8 @@ static bool open_states(record *r, watch *w, const model *m, int64_t T, const re
     return w->spectrum != NULL;
 }
 
-static bool open_all(record *r, watch *w, const model *m, const int32_t *ids, int64_t T,
-                     const record_options *o, err *e) {
+static bool open_all(row_record *r, watch *w, const model *m, const int32_t *ids, int64_t T,
+                     const measure_options *o, err *e) {
     if (!loss_init(&r->loss, o->model, o->document, 1, T - 1, o->train_length, e))
         return false;
     w->mark = mem_alloc((size_t)T, sizeof *w->mark, "boundaries", e);
@@ -101,7 +101,7 @@ static bool open_all(record *r, watch *w, const model *m, const int32_t *ids, in
            open_boundary(r, e) && (!any_state(m) || open_states(r, w, m, T, o, e));
 }
 
-static bool end_all(record *r, watch *w, const record_options *o, err *e) {
+static bool end_all(row_record *r, watch *w, const measure_options *o, err *e) {
     if (!loss_watch_end(w->loss, o->jump, e) || (w->heads && !head_pass_end(w->heads, e)))
         return false;
     if (w->spectrum)
@@ -110,16 +110,15 @@ static bool end_all(record *r, watch *w, const record_options *o, err *e) {
         if (!boundary_layer(&r->heads, i, w->mark, r->boundary[i], e))
             return false;
     head_stats_drop_traces(&r->heads);
-    r->ids_mark = r->loss.ids_mark;
     return true;
 }
 
-bool record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
-                    const record_options *o, progress_fn progress, void *progress_ctx, record *r,
-                    err *e) {
+bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
+                        const measure_options *o, progress_fn progress, void *progress_ctx,
+                        row_record *r, err *e) {
     watch w = {0};
     fwd *f = NULL;
-    *r = (record){.check_error = NAN, .check_bias = NAN};
+    *r = (row_record){.check_error = NAN, .check_bias = NAN};
     bool ok =
         T >= 2 ? open_all(r, &w, m, ids, T, o, e)
                : err_set(e, ERR_INPUT, "a row of %lld token, at least 2 are needed", (long long)T);
@@ -140,15 +139,15 @@ bool record_measure(const model *m, const int32_t *ids, int64_t T, const row_opt
     fwd_free(f);
     watch_free(&w);
     if (!ok)
-        record_free(r);
+        row_record_free(r);
     return ok;
 }
 
 // ---- against float64 ----------------------------------------------------------------------------
 
-bool record_check(record *r, const model *exact, const int32_t *ids, const row_options *how,
-                  err *e) {
-    int64_t T = r->loss.n + 1 < RECORD_CHECK ? r->loss.n + 1 : RECORD_CHECK;
+bool row_record_check(row_record *r, const model *exact, const int32_t *ids, const row_options *how,
+                      err *e) {
+    int64_t T = r->loss.n + 1 < ROW_CHECK ? r->loss.n + 1 : ROW_CHECK;
     loss_result x = {0};
     fwd *f = NULL;
     row_options first = how ? *how : (row_options){.reset_id = -1};
