@@ -60,6 +60,10 @@ bool contrast_run(const model *const m[2], const int32_t *ids, int64_t rows, int
                   const row_options *row, const contrast_options *o, contrast *c, err *e);
 void contrast_free(contrast *c); // an empty one is fine
 
+// Fills what is made of the readings: stretches, heads, the largest divergence. contrast_run does it.
+// analyses/contrast_numbers.c
+bool contrast_summarise(contrast *c, const model *const m[2], const contrast_options *o, err *e);
+
 // Losses and their difference, KL, ranks, spectra. how: "cpu, f32". On failure *out is empty.
 bool contrast_figures(const contrast *c, const contrast_options *o, const char *how, figures *out,
                       err *e);

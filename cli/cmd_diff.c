@@ -1,6 +1,7 @@
 // deltop diff - what changed between two checkpoints: tensors, and what they do on a document.
 #include "analyses/contrast.h"
 #include "analyses/diff.h"
+#include "analyses/report/row.h"
 
 #include "cli/commands.h"
 #include "cli/diff_print.h"
@@ -126,13 +127,6 @@ static bool same_tokens(const job *j, const session *s, const rows *r, err *e) {
     return ok;
 }
 
-static int64_t default_every(int64_t T) {
-    int64_t every = 1;
-    while (every * 256 <= T)
-        every *= 2;
-    return every;
-}
-
 // [rows, tokens - 1] at the top of the folder: it belongs to both models.
 static bool save_array(job *j, const contrast *c, const char *name, const double *v, err *e) {
     const int64_t dims[] = {c->rows, c->n};
@@ -172,7 +166,7 @@ static bool measure(job *j, session *s, const model *b, rows *r, err *e) {
     contrast c;
     contrast_options x = {
         .block = session_block(s),
-        .every = j->own->every ? j->own->every : default_every(r->length),
+        .every = j->own->every ? j->own->every : row_record_every(r->length),
         .train_length = {o->train_length ? o->train_length : s->m->info.train_length,
                          o->train_length ? o->train_length : b->info.train_length},
         .name = {output_model(j->out, 0), output_model(j->out, 1)},
