@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 16 << 20, SHOWN = 120, LONGEST_KEY = 400 };
+enum { MOST_BYTES = 16 << 20, SHOWN = 120, LONGEST_KEY = 400, DEEPEST = 32 };
 
 void config_diff_free(config_diff *d) {
     for (size_t i = 0; i < d->n; i++) {
@@ -52,6 +52,7 @@ static char *shown(const json_t *v, err *e) {
 typedef struct walk {
     config_diff *out;
     const diff_options *o;
+    int depth;
     err *e;
 } walk;
 
@@ -72,8 +73,12 @@ static bool one_key(walk *w, const char *before, const char *key, json_t *a, jso
     snprintf(called, sizeof called, "config:%s", full);
     if ((nothing(a) && nothing(b)) || inspect_routine_key(key))
         return true;
-    if (json_is_object(a) && json_is_object(b))
-        return compare(w, full, a, b);
+    if (json_is_object(a) && json_is_object(b) && w->depth < DEEPEST) {
+        w->depth++;
+        bool ok = compare(w, full, a, b);
+        w->depth--;
+        return ok;
+    }
     if (!nothing(a) && !nothing(b) && same(a, b))
         return true;
     return !diff_takes(w->o, called) || add(w, full, a, b);
@@ -96,7 +101,7 @@ static int by_key(const void *a, const void *b) {
 bool config_diff_make(const char *a, const char *b, const diff_options *o, config_diff *out,
                       err *e) {
     json_t *x = NULL, *y = NULL;
-    walk w = {out, o, e};
+    walk w = {.out = out, .o = o, .e = e};
     *out = (config_diff){0};
     bool ok = read_config(a, &x, e) && read_config(b, &y, e);
     out->has_a = x != NULL;

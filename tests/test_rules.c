@@ -616,6 +616,28 @@ static void names_are_those_of_the_documentation(void **state) {
     free(text);
 }
 
+// The first example of docs/rules.md is what it says it is.
+static void the_example_of_the_documentation_is_read(void **state) {
+    (void)state;
+    size_t n = 0, at = 0;
+    char *page = files_read("docs/rules.md", &n), *begin = strstr(page, "    # rules.ini"),
+         text[2000];
+    err e = {0};
+    rules r;
+    assert_non_null(begin);
+    for (char *line = begin; strncmp(line, "    ", 4) == 0 || *line == '\n';
+         line = strchr(line, '\n') + 1)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%.*s", (int)strcspn(line, "\n") + 1,
+                               line);
+    if (!read_text(text, &r, &e) || !rules_names_known(&r, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(r.n, 4);
+    assert_string_equal(r.v[3].name, "small models: no worse");
+    assert_int_equal(r.v[3].model.n, 1);
+    rules_free(&r);
+    free(page);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_mean_what_they_say),
@@ -640,6 +662,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(bad_lines_name_file_and_line),
         cmocka_unit_test(names_are_those_of_the_documentation),
+        cmocka_unit_test(the_example_of_the_documentation_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
