@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROWS = 128, WORDS = 2048 };
+enum { ROWS = 512, WORDS = 2048 }; // of a tile: rows enough for all cores
 
 struct kl_tiles {
     backend *be;
