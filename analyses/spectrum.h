@@ -117,6 +117,10 @@ void spectrum_result_free(spectrum_result *r); // an empty one is fine
 // Half-life in tokens of a mode whose modulus over W tokens is exp(log_scale) modulus; inf ("never")
 // from 1 - 1e-6 on.
 double spectrum_mode_half_life(double modulus, double log_scale, int64_t W);
+// Where a mode of a product ends and rounding begins: moduli up to this (beside f->norm2, without
+// f->log_scale) have no value of their own. 0 for diagonal products, whose eigenvalues are exponentials
+// of sums.
+double spectrum_noise(const head_shape *s, const window_facts *f);
 // Does a window of W tokens say something about half-lives? Not while an ungated kind has frozen
 // directions, W n_h < K (G11).
 bool spectrum_window_tells(const head_shape *s, int64_t W);

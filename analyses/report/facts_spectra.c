@@ -90,9 +90,7 @@ static size_t lives(const maker *m, size_t h, int w, row_value *v, size_t n) {
         for (int64_t k = 0; k < r->samples; k++) {
             int64_t at = w * r->samples + k;
             const window_facts *f = &x->facts[at];
-            // As in the summaries of `deltop spectrum`: below the rounding noise of its product a mode
-            // has no value; a diagonal product has no such noise.
-            double noise = m->head[h].shape->erase == ERASE_NONE ? 0 : 1e-14 * K * f->norm2;
+            double noise = spectrum_noise(m->head[h].shape, f);
             for (int i = 0; i < K && !isnan(f->norm2); i++) {
                 double modulus = cabs(x->eig[at * K + i]);
                 double life = modulus > noise || modulus == 0
@@ -190,9 +188,32 @@ static double radius(const maker *m, const spectrum_head *x, const head_shape *s
     return NAN;
 }
 
+// A row whose spectra could not be computed: null, with the reason.
+static void unknown(maker *m) {
+    static const struct {
+        const char *name, *unit;
+        bool (*has)(const head_shape *s);
+    } all[] = {{"complex_share", "1", has_all},  {"negative_share", "1", has_all},
+               {"median_modulus", "1", has_all}, {"lyapunov_rate", "nats/token", has_all},
+               {"half_life", "tokens", has_all}, {"half_life_never", "1", has_all},
+               {"product_radius", "1", has_all}, {"strength", "1", has_erase},
+               {"product_norm", "1", has_all},   {"not_contracting", "1", has_erase}};
+    const char *why = "";
+    for (int64_t i = 0; i < m->p->n; i++)
+        why = m->p->row[i].spectrum_why[0] ? m->p->row[i].spectrum_why : why;
+    for (size_t i = 0; i < (size_t)m->p->n * m->n_heads; i++)
+        m->v[i] = NAN;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        maker_heads(m, all[k].name, all[k].unit, OVER_MEAN, FACT_NONE, all[k].has, why);
+}
+
 void facts_of_spectra(maker *m) {
     if (m->n_heads == 0)
         return;
+    if (m->p->spectrum.n_layers == 0) {
+        unknown(m);
+        return;
+    }
     each(m, "complex_share", "1", complex_share, OVER_MEAN, has_all,
          "share of tokens with a complex pair");
     each(m, "negative_share", "1", negative_share, OVER_MEAN, has_all,

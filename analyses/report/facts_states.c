@@ -25,7 +25,11 @@ static void sampled(maker *m, const char *name, const char *unit, erank_quantity
 
 // Past the training length against the second half of it.
 static void growth(maker *m) {
-    const char *how = "samples past the training length against those of its second half";
+    int64_t L = m->p->loss.train_length;
+    bool known = L > 0 && m->p->loss.n + 1 > L;
+    const char *how = known   ? "samples past the training length against those of its second half"
+                      : L > 0 ? "the rows do not pass the training length"
+                              : "training length unknown";
     size_t n = m->n_heads, growing = 0;
     double *norm = mem_alloc((size_t)m->p->n * n, sizeof *norm, "growth of norms", m->e);
     if (!norm) {
@@ -49,7 +53,6 @@ static void growth(maker *m) {
             sum += m->v[(size_t)i * n + h];
         growing += sum / (double)m->p->n > 1;
     }
-    bool known = m->p->loss.train_length > 0 && m->p->loss.n + 1 > m->p->loss.train_length;
     // maker_heads leaves the means over heads of each row in by_row; it spoils them.
     maker_heads(m, "erank_growth", "1", OVER_MEAN, FACT_NONE, has_all, how);
     for (int64_t i = 0; i < m->p->n && m->p->n > 1; i++) {
@@ -60,7 +63,7 @@ static void growth(maker *m) {
                      (place){FACT_NONE, FACT_NONE, FACT_NONE, i}, how);
     }
     maker_number(m, "erank_growing", known ? (double)growing : NAN, "heads", PLACE_ALL,
-                 "whose effective rank grows by more than 1");
+                 known ? "whose effective rank grows by more than 1" : how);
     for (size_t i = 0; i < (size_t)m->p->n * n; i++)
         m->v[i] = norm[i];
     maker_heads(m, "state_norm_growth", "1", OVER_GEOMETRIC, FACT_NONE, has_all, how);

@@ -126,8 +126,9 @@ static bool join_head(pair *p, int layer, int head, spectrum_head *to, err *e) {
 static bool join_spectrum(pair *p, err *e) {
     const spectrum_result *first = &p->row[0].spectrum;
     spectrum_result *out = &p->spectrum;
-    if (first->n_layers == 0)
-        return true;
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->row[i].spectrum.n_layers == 0)
+            return true;
     *out = (spectrum_result){.T = first->T,
                              .rows = p->n,
                              .n_windows = first->n_windows,
@@ -174,17 +175,20 @@ static bool same_shape(const head_shape *a, const head_shape *b) {
 static bool agree(const row_record *a, const row_record *b) {
     if (a->loss.n != b->loss.n || a->erank.n_layers != b->erank.n_layers ||
         a->erank.n_heads != b->erank.n_heads || a->erank.positions != b->erank.positions ||
-        a->heads.n_layers != b->heads.n_layers || a->heads.bins != b->heads.bins ||
-        a->spectrum.n_layers != b->spectrum.n_layers ||
-        a->spectrum.samples != b->spectrum.samples ||
-        a->spectrum.n_windows != b->spectrum.n_windows || a->spectrum.points != b->spectrum.points)
+        a->heads.n_layers != b->heads.n_layers || a->heads.bins != b->heads.bins)
         return false;
     for (int i = 0; i < a->heads.n_layers; i++)
         if (!same_shape(&a->heads.shape[i], &b->heads.shape[i]))
             return false;
-    for (int i = 0; i < a->spectrum.n_layers; i++)
-        if (a->spectrum.layer[i].n_heads != b->spectrum.layer[i].n_heads ||
-            a->spectrum.layer[i].shape.K != b->spectrum.layer[i].shape.K)
+    const spectrum_result *x = &a->spectrum, *y = &b->spectrum;
+    if (x->n_layers == 0 || y->n_layers == 0)
+        return true;
+    if (x->n_layers != y->n_layers || x->samples != y->samples || x->n_windows != y->n_windows ||
+        x->points != y->points)
+        return false;
+    for (int i = 0; i < x->n_layers; i++)
+        if (x->layer[i].n_heads != y->layer[i].n_heads ||
+            x->layer[i].shape.K != y->layer[i].shape.K)
             return false;
     return true;
 }

@@ -11,7 +11,7 @@ typedef struct pair {
     int64_t n;                    // rows
     row_record *row;              // [n], owned
     // The same rows in one result each, for figures and for numbers over all rows; owned. Without a
-    // recurrent state erank and spectrum are empty.
+    // recurrent state erank and spectrum are empty, and spectrum also when a row has none.
     loss_result loss;
     erank_result erank;
     spectrum_result spectrum;

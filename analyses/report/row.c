@@ -60,27 +60,26 @@ static bool any_state(const model *m) {
     return false;
 }
 
-static bool open_states(row_record *r, watch *w, const model *m, int64_t T,
+static bool open_states(row_record *r, watch *w, const model *m, int64_t T, bool spectra,
                         const measure_options *o, err *e) {
     erank_options rank = {.every = o->every,
                           .cut = -1,
                           .train_length = o->train_length,
                           .model = o->model,
                           .document = o->document};
-    spectrum_options spectra = {.windows = o->windows,
-                                .n_windows = o->n_windows,
-                                .samples = o->samples,
-                                .lyapunov = o->lyapunov};
+    spectrum_options how = {.windows = o->windows,
+                            .n_windows = o->n_windows,
+                            .samples = o->samples,
+                            .lyapunov = o->lyapunov};
     bool ok = erank_open_model(&r->erank, m, 1, T, &rank, e);
     w->heads = ok ? head_pass_new(&r->heads, m, e) : NULL;
-    w->spectrum = w->heads
-                      ? spectrum_pass_new(m, 1, T, o->block, &spectra, NULL, NULL, &r->spectrum, e)
-                      : NULL;
-    return w->spectrum != NULL;
+    if (w->heads && spectra)
+        w->spectrum = spectrum_pass_new(m, 1, T, o->block, &how, NULL, NULL, &r->spectrum, e);
+    return w->heads && (!spectra || w->spectrum);
 }
 
 static bool open_all(row_record *r, watch *w, const model *m, const int32_t *ids, int64_t T,
-                     const measure_options *o, err *e) {
+                     bool spectra, const measure_options *o, err *e) {
     if (!loss_init(&r->loss, o->model, o->document, 1, T - 1, o->train_length, e))
         return false;
     w->mark = mem_alloc((size_t)T, sizeof *w->mark, "boundaries", e);
@@ -91,7 +90,7 @@ static bool open_all(row_record *r, watch *w, const model *m, const int32_t *ids
     for (int64_t i = 0; i < o->n_starts; i++)
         r->documents += o->starts[i] >= 0 && o->starts[i] < T;
     return head_stats_open(&r->heads, m, T, o->every, r->boundaries > 0, e) &&
-           open_boundary(r, e) && (!any_state(m) || open_states(r, w, m, T, o, e));
+           open_boundary(r, e) && (!any_state(m) || open_states(r, w, m, T, spectra, o, e));
 }
 
 static bool end_all(row_record *r, watch *w, const measure_options *o, err *e) {
@@ -106,14 +105,14 @@ static bool end_all(row_record *r, watch *w, const measure_options *o, err *e) {
     return true;
 }
 
-bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
-                        const measure_options *o, progress_fn progress, void *progress_ctx,
-                        row_record *r, err *e) {
+static bool measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
+                    bool spectra, const measure_options *o, progress_fn progress,
+                    void *progress_ctx, row_record *r, err *e) {
     watch w = {0};
     fwd *f = NULL;
     *r = (row_record){.check_error = NAN, .check_bias = NAN};
     bool ok =
-        T >= 2 ? open_all(r, &w, m, ids, T, o, e)
+        T >= 2 ? open_all(r, &w, m, ids, T, spectra, o, e)
                : err_set(e, ERR_INPUT, "a row of %lld token, at least 2 are needed", (long long)T);
     ok = ok && (f = fwd_new(m, o->block, T, e)) != NULL;
     if (ok) {
@@ -121,9 +120,11 @@ bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row
         int n = 1;
         if (w.heads) {
             erank_begin_row(&r->erank, 0, ids, T, how);
-            spectrum_begin_row(w.spectrum, 0, f);
             p[n++] = erank_probe(&r->erank);
             p[n++] = head_pass_probe(w.heads);
+        }
+        if (w.spectrum) {
+            spectrum_begin_row(w.spectrum, 0, f);
             p[n++] = spectrum_probe(w.spectrum);
         }
         const probe *probes[] = {&p[0], &p[1], &p[2], &p[3]};
@@ -134,6 +135,22 @@ bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row
     if (!ok)
         row_record_free(r);
     return ok;
+}
+
+// Keys that are NaN have no spectrum, and that must not hide what the losses say: such a row is read
+// once more without.
+bool row_record_measure(const model *m, const int32_t *ids, int64_t T, const row_options *how,
+                        const measure_options *o, progress_fn progress, void *progress_ctx,
+                        row_record *r, err *e) {
+    err first = {0};
+    if (measure(m, ids, T, how, true, o, progress, progress_ctx, r, &first))
+        return true;
+    if (first.code != ERR_NUMERIC)
+        return err_set(e, first.code, "%s", first.text);
+    if (!measure(m, ids, T, how, false, o, progress, progress_ctx, r, e))
+        return false;
+    snprintf(r->spectrum_why, sizeof r->spectrum_why, "not computed: %.230s", first.text);
+    return true;
 }
 
 // ---- against float64 ----------------------------------------------------------------------------

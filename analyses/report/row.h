@@ -31,10 +31,11 @@ typedef struct row_record {
     loss_result loss;         // rows 1
     erank_result erank;       // rows 1; n_layers 0: no layer has a recurrent state
     head_stats heads;         // without traces
-    spectrum_result spectrum; // rows 1
-    int64_t boundaries;       // tokens; 0: the next are NaN
-    int64_t documents;        // that begin in the row, its first token's included
-    double **boundary;        // [heads.n_layers] -> [H, BOUNDARY_NUMBERS]
+    spectrum_result spectrum; // rows 1; empty when it cannot be computed, then:
+    char spectrum_why[256];
+    int64_t boundaries; // tokens; 0: the next are NaN
+    int64_t documents;  // that begin in the row, its first token's included
+    double **boundary;  // [heads.n_layers] -> [H, BOUNDARY_NUMBERS]
     // Against float64, over the first tokens of the row; n_check 0: not asked for, or not possible
     // (check_why says so).
     int64_t n_check;

@@ -63,7 +63,9 @@ bool row_record_save(const row_record *r, const char *settings, const char *path
     flat_put_int(&f, r->erank.n_layers > 0);
     if (r->erank.n_layers > 0) {
         put_erank(&r->erank, &f);
-        spectrum_flatten(&r->spectrum, &f);
+        flat_put_int(&f, r->spectrum.n_layers > 0);
+        if (r->spectrum.n_layers > 0)
+            spectrum_flatten(&r->spectrum, &f);
     }
     parcel *p = parcel_new(e);
     bool ok = p && (f.fail.code == ERR_NONE || err_set(e, f.fail.code, "%s", f.fail.text));
@@ -72,6 +74,7 @@ bool row_record_save(const row_record *r, const char *settings, const char *path
         parcel_add_text(p, "settings", settings);
         parcel_add_text(p, "device", r->device);
         parcel_add_text(p, "check", r->check_why);
+        parcel_add_text(p, "spectrum", r->spectrum_why);
         for (int64_t i = 0; i < r->loss.n_flags; i++) {
             snprintf(name, sizeof name, "flag%d", (int)i);
             parcel_add_text(p, name, r->loss.flag[i].what);
@@ -215,14 +218,18 @@ static bool get_all(row_record *r, flat *f, const parcel *p, const char *model,
                       .n_check = n[2],
                       .check_error = x[0],
                       .check_bias = x[1]};
-    const char *device = parcel_text(p, "device"), *check = parcel_text(p, "check");
+    const char *device = parcel_text(p, "device"), *check = parcel_text(p, "check"),
+               *spectrum = parcel_text(p, "spectrum");
+    snprintf(r->spectrum_why, sizeof r->spectrum_why, "%s", spectrum ? spectrum : "");
     snprintf(r->device, sizeof r->device, "%s", device ? device : "");
     snprintf(r->check_why, sizeof r->check_why, "%s", check ? check : "");
     if (!get_loss(&r->loss, f, p, model, document, e) || !get_heads(r, f, e))
         return false;
-    if (flat_get_int(f) && (!get_erank(&r->erank, f, model, document, r->device, e) ||
-                            !spectrum_unflatten(&r->spectrum, f, e)))
-        return false;
+    if (flat_get_int(f)) {
+        if (!get_erank(&r->erank, f, model, document, r->device, e) ||
+            (flat_get_int(f) && !spectrum_unflatten(&r->spectrum, f, e)))
+            return false;
+    }
     return f->fail.code == ERR_NONE || err_set(e, f->fail.code, "%s", f->fail.text);
 }
 

@@ -6,7 +6,7 @@
 #include "core/parcel.h"
 
 // Stored in every file. A file of another format is refused by row_record_load (ERR_INPUT).
-#define ROW_FORMAT "deltop record 2"
+#define ROW_FORMAT "deltop record 3"
 
 // settings: a digest of everything that the numbers depend on; only a file that carries the same one
 // is read back. device, precision: what computed.

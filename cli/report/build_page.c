@@ -157,7 +157,8 @@ static bool put_pair(assembly *a, size_t i, err *e) {
     if (ok && x->p.erank.n_layers)
         ok = page_fold(&a->page, e, "Heads and spectra") && report_heads_table(a, x, e) &&
              own_picture(a, i, "heads.png", "effective rank and norm of each head", true, e) &&
-             own_picture(a, i, "spectrum.png", "spectra of transitions", false, e) &&
+             (x->p.spectrum.n_layers == 0 ||
+              own_picture(a, i, "spectrum.png", "spectra of transitions", false, e)) &&
              page_unfold(&a->page, e);
     return ok;
 }

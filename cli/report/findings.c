@@ -145,6 +145,14 @@ static void precision_of(teller *t) {
             p->model, p->document, worst, bias, p->row[0].n_check, t->a->r->how);
 }
 
+static void no_spectra(teller *t) {
+    const pair *p = &t->x->p;
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->row[i].spectrum_why[0])
+            say(t, WEIGHT_BAD, "%s on %s, row %" PRId64 ": spectra %s.", p->model, p->document, i,
+                p->row[i].spectrum_why);
+}
+
 static void contraction(teller *t) {
     const pair *p = &t->x->p;
     double n = value(t, "not_contracting", FACT_NONE);
@@ -236,6 +244,7 @@ bool report_problems(assembly *a, const assembly_pair *x, size_t *n, err *e) {
     if (open(&t, a, x, e)) {
         not_finite(&t);
         flags(&t);
+        no_spectra(&t);
         contraction(&t);
         precision_of(&t);
         extrapolation(&t);

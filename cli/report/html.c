@@ -25,6 +25,7 @@ static const char style[] =
     "h2{font-size:1.25rem;margin:2.2rem 0 .6rem;padding-bottom:.2rem;"
     "border-bottom:1px solid var(--line)}"
     "h3{font-size:1.05rem;margin:1.6rem 0 .4rem}"
+    "nav{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;margin:0 0 1rem}a{color:var(--link)}"
     "p{max-width:52rem}p.how{color:var(--dim);font-size:.9rem}"
     "ul{padding-left:1.1rem;max-width:58rem}li{margin:.25rem 0}"
     "li.good::marker{color:var(--good);content:'\\2713\\00a0'}"
@@ -32,7 +33,8 @@ static const char style[] =
     "li.bad::marker{color:var(--bad);content:'\\2717\\00a0'}"
     "li.warn b{color:var(--warn)}li.bad b{color:var(--bad)}"
     ".wide{overflow-x:auto;margin:.6rem 0 1rem;border:1px solid var(--line);border-radius:6px}"
-    "table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums;"
+    "table{border-collapse:separate;border-spacing:0;font-size:.86rem;font-variant-numeric:tabular-"
+    "nums;"
     "width:100%;overflow-wrap:normal}"
     "caption{text-align:left;padding:.5rem .6rem;color:var(--dim)}"
     "th,td{padding:.3rem .6rem;border-top:1px solid var(--line);text-align:right;"
@@ -55,7 +57,7 @@ static const char style[] =
     "th:first-child,td:first-child{max-width:9rem;white-space:normal}"
     "img{max-width:none;width:60rem}figcaption{position:sticky;left:0}}"
     "@media print{:root{--bg:#fff;--fg:#000;--dim:#444;--line:#bbb;--head:#eee}"
-    "body{max-width:none;font-size:10pt;padding:0}.wide{overflow:visible;border:0}"
+    "nav{display:none}body{max-width:none;font-size:10pt;padding:0}.wide{overflow:visible;border:0}"
     "table{font-size:7.5pt}th,td{white-space:normal;padding:.15rem .3rem}"
     "img{filter:none;max-width:100%;width:auto;max-height:22cm}th,td{position:static!important}tr,"
     "figure,h2,h3{break-inside:avoid}h2,h3{break-after:avoid}}";
@@ -193,6 +195,20 @@ static bool put_picture(FILE *out, const char *folder, const block *b, err *e) {
     return true;
 }
 
+// Links to the sections.
+static void put_contents(FILE *out, const page *p) {
+    const char *open = "<nav>";
+    for (size_t i = 0; i < p->n; i++)
+        if (p->v[i].kind == BLOCK_HEADING && p->v[i].level == 2) {
+            fprintf(out, "%s<a href=\"#s%zu\">", open, i);
+            put(out, p->v[i].text);
+            fputs("</a>", out);
+            open = "\n";
+        }
+    if (open[0] == '\n')
+        fputs("</nav>\n", out);
+}
+
 static bool put_block(FILE *out, const page *p, size_t i, const char *folder, err *e) {
     static const char *const weights[] = {"", " class=\"good\"", " class=\"warn\"",
                                           " class=\"bad\""};
@@ -201,9 +217,11 @@ static bool put_block(FILE *out, const page *p, size_t i, const char *folder, er
     bool last = b->kind == BLOCK_ITEM && (i + 1 == p->n || p->v[i + 1].kind != BLOCK_ITEM);
     switch (b->kind) {
     case BLOCK_HEADING:
-        fprintf(out, "<h%d>", b->level);
+        fprintf(out, "<h%d id=\"s%zu\">", b->level, i);
         put(out, b->text);
         fprintf(out, "</h%d>\n", b->level);
+        if (b->level == 1)
+            put_contents(out, p);
         break;
     case BLOCK_TEXT:
         fputs("<p>", out);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,7 +107,14 @@ const char *page_cell(const column *c, size_t i, char *buf, size_t size) {
     buf[0] = 0;
     if (c->text)
         text_escape(c->text[i], strlen(c->text[i]), buf, size);
-    else if (!isnan(c->num[i]))
+    else if (!isnan(c->num[i])) {
+        // Zeros at the end stand ("3.400" beside "3.398"), but not in whole numbers.
         text_real(c->num[i], c->decimals, buf, size);
+        if (isfinite(c->num[i]) && c->num[i] != rint(c->num[i]))
+            snprintf(buf, size, "%#.*g", c->decimals, c->num[i]);
+        size_t n = strlen(buf);
+        if (n && buf[n - 1] == '.')
+            buf[n - 1] = 0;
+    }
     return buf;
 }

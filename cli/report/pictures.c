@@ -19,14 +19,17 @@ typedef struct about {
     const char *path;   // of the PNG
     const char *source; // models, document and its digest
     size_t models;      // that share its panels
+    bool own;           // of one model and one document
 } about;
 
-enum { FEW_MODELS = 4 };
+enum { FEW_MODELS = 4, OWN_DPI = 100 };
 
 static bool save_png(assembly *a, const figures *f, const about *w, err *e) {
     const report *r = a->r;
     plot_options p = plot_defaults();
     char *again = report_command_line(r, e);
+    // A page over many models holds hundreds of these.
+    p.dpi = w->own ? OWN_DPI : p.dpi;
     // Room for a legend of many models below each panel.
     if (w->models > FEW_MODELS) {
         size_t across = (size_t)(f->columns > 0 ? f->columns : 1);
@@ -143,7 +146,7 @@ static bool save_own(assembly *a, size_t m, size_t d, const char *name, const fi
     results_add_source(source, sizeof source, output_document(a->r->out, d),
                        a->r->pair[m * a->r->o->n_documents + d].sha256);
     char *path = output_array_path(a->r->out, m, d, name, e);
-    about w = {.path = path, .source = source, .models = 1};
+    about w = {.path = path, .source = source, .own = true};
     bool ok = path && save_png(a, f, &w, e);
     free(path);
     return ok;
@@ -188,7 +191,8 @@ bool report_pictures(assembly *a, err *e) {
         for (size_t d = 0; ok && d < r->o->n_documents; d++) {
             const assembly_pair *x = assembly_at(a, m, d);
             if (assembly_has(x) && x->p.erank.n_layers)
-                ok = heads(a, m, d, &x->p, e) && spectrum(a, m, d, &x->p, e);
+                ok = heads(a, m, d, &x->p, e) &&
+                     (x->p.spectrum.n_layers == 0 || spectrum(a, m, d, &x->p, e));
         }
     return ok;
 }
@@ -250,7 +254,7 @@ static bool arrays(assembly *a, size_t m, size_t d, const pair *p, err *e) {
     for (size_t i = 0; i < sizeof signal_files / sizeof *signal_files; i++)
         if (!save_signal(a, m, d, p, signal_files[i].signal, signal_files[i].name, e))
             return false;
-    return spectrum_arrays_write(a->r->out, m, d, &p->spectrum, e);
+    return p->spectrum.n_layers == 0 || spectrum_arrays_write(a->r->out, m, d, &p->spectrum, e);
 }
 
 bool report_arrays(assembly *a, err *e) {

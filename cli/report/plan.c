@@ -157,7 +157,9 @@ static bool read_model(session *s, size_t i, char digest[65], err *e) {
     if (!session_model(s, i, e) || !plan_model_digest(s->o->model[i], digest, e))
         return false;
     if (s->m->missing.n)
-        return err_set(e, ERR_MISSING, "%s: %s", text_show(s->o->model[i]), s->m->missing.v[0]);
+        return err_set(e, ERR_MISSING, "%s: %zu tensor%s of %s missing, first %s",
+                       text_show(s->o->model[i]), s->m->missing.n, s->m->missing.n == 1 ? "" : "s",
+                       s->m->info.family, s->m->missing.v[0]);
     return true;
 }
 

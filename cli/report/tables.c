@@ -225,9 +225,10 @@ static bool collect(const assembly *a, outlier *all, size_t *n, err *e) {
         double *z = mem_alloc(2 * H, sizeof *z, "outliers", e);
         if (!z)
             return false;
-        assembly_heads(a, x, "norm_outlier", FACT_NONE, z);
-        if (H)
+        if (H) {
+            assembly_heads(a, x, "norm_outlier", FACT_NONE, z);
             assembly_heads(a, x, "state_norm", assembly_end(x), z + H);
+        }
         for (size_t h = 0; h < H; h++)
             if (!isnan(z[h]))
                 all[(*n)++] = (outlier){x, h, z[h], z[H + h]};

@@ -18,6 +18,14 @@
 
 #define FOLDER "tasks"
 
+// A folder that only looks as if it could be written is found out before hours of work.
+static bool make_folder(const report *r, err *e) {
+    char *path = file_join(r->o->out, FOLDER, e);
+    bool ok = path && output_make_folder(path, e);
+    free(path);
+    return ok;
+}
+
 // ---- the list -----------------------------------------------------------------------------------
 
 static bool list_tasks(report *r, err *e) {
@@ -44,7 +52,8 @@ report *report_open(const options *o, const backend *be, err *e) {
     plan_how(be, r->how, sizeof r->how);
     r->pair = mem_zalloc(r->n_pairs, sizeof *r->pair, "a report", e);
     if (r->pair && report_rules_open(&r->rules, r->own->rules, r->own->baseline, e) &&
-        (r->out = output_open(o, e)) != NULL && plan_make(r, e) && list_tasks(r, e))
+        (r->out = output_open(o, e)) != NULL && make_folder(r, e) && plan_make(r, e) &&
+        list_tasks(r, e))
         return r;
     report_free(r);
     return NULL;
