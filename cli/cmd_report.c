@@ -139,7 +139,7 @@ const command command_report = {
         "the same bytes.",
     .example = "deltop report examples/small-deltanet examples/small-deltaproduct2 "
                "--doc examples/text_kjv.txt --length 4k --rows 2 --out report-out",
-    .files = "index.html, report.md, results.jsonl, pictures, CSV and NPY",
+    .files = "report.md, index.html, results.jsonl, pictures, CSV and NPY",
     .document_option = "doc",
     .min_models = 1,
     .max_models = ANY_NUMBER,
