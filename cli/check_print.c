@@ -26,7 +26,8 @@ void check_print(const output *x, const rule_outcomes *r, bool all) {
         output_print(x, ", %zu broken", r->count[RULE_BROKEN]);
     if (r->count[RULE_UNDECIDED])
         output_print(x, ", %zu not decided", r->count[RULE_UNDECIDED]);
-    output_print(x, "\n");
+    output_print(x, " (%zu model%s, %zu reading%s)\n", r->models, r->models == 1 ? "" : "s",
+                 r->pairs, r->pairs == 1 ? "" : "s");
 }
 
 void check_print_junit(const rule_outcomes *r, FILE *f) {

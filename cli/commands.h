@@ -25,7 +25,8 @@
     X(verify) \
     X(bench) \
     X(compare) \
-    X(check)
+    X(check) \
+    X(diff)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };

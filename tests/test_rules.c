@@ -1,13 +1,11 @@
 // Rules over facts: the language, what names mean, what is not decided, mistakes with their place, and
-// the reader of results.jsonl. `deltop check` as users run it. Values are worked out by hand.
+// the reader of results.jsonl. Values are worked out by hand.
 #include "analyses/facts_names.h"
 #include "analyses/facts_read.h"
 #include "analyses/rules/rules.h"
 #include "core/mem.h"
 #include "tests/files.h"
-#include "tests/run.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +204,7 @@ static void heads_without_a_name_are_left_out(void **state) {
     // Layer 1 has no gate: the mean over all heads does not stand in for one of its own.
     HOLDS("heads(gate > 0.4) == 3", 3, 3);
     HOLDS("gate == 0.5", 0.5, 0.5);
-    UNDECIDED("heads(beta > 0.4) == 0", "no head of dp has a number for beta");
+    UNDECIDED("heads(beta > 0.4) == 0", "no head of dp has a number for beta (does it apply?");
 }
 
 // A rule that cannot be decided never passes.
@@ -381,6 +379,50 @@ static void deep_and_long_rules_are_refused(void **state) {
         memcpy(text + i, "1+", 2);
     assert_false(read_text(text, &r, &e));
     files_assert_error_holds(&e, ERR_INPUT, "too long an expression");
+}
+
+// Whatever the bytes: read or refused with a place, and what was read is checked.
+static void random_text_is_read_or_refused(void **state) {
+    (void)state;
+    static const char seedling[] =
+        "[s]\nmodel = d*\na b = heads(erank(4k) > 0.9*K and layer != 1) <= baseline*1.02 ; c\n"
+        "not max(erank, 1e-3) < -ppl(8k) or loss(4k) == (1 + 2)/3\nq = abs(mean(gate)) > 0\n";
+    static const char odd[] = "()<>=!&|*/+-,.;#[]\n \tkM0e9_\xc3\xff\0";
+    uint64_t x = 12345;
+    int read = 0, refused = 0;
+    facts base = base_of("dp", 2.9);
+    for (int i = 0; i < 3000; i++) {
+        char text[sizeof seedling + 8];
+        size_t n = sizeof seedling - 1;
+        memcpy(text, seedling, sizeof seedling);
+        for (int k = 0; k < 1 + i % 5; k++) {
+            x = x * 6364136223846793005u + 1442695040888963407u;
+            size_t at = (size_t)(x >> 33) % n, from = (size_t)(x >> 17) % n;
+            if (x >> 63)
+                text[at] = odd[(x >> 40) % (sizeof odd - 1)];
+            else // a piece of itself
+                memmove(text + at, text + from, n - (at > from ? at : from));
+        }
+        rules r;
+        rule_outcomes o;
+        err e = {0};
+        files_write(files_path("fuzz.ini"), text, n);
+        bool ok = rules_read(files_path("fuzz.ini"), &r, &e);
+        if (ok)
+            ok = rules_check(&r, &some, &base, &o, &e);
+        if (ok) {
+            for (size_t k = 0; k < o.n; k++)
+                assert_true(o.v[k].sentence[0] != 0);
+            rule_outcomes_free(&o);
+        }
+        assert_true(ok || (e.code == ERR_INPUT && e.text[0]));
+        rules_free(&r);
+        read += ok;
+        refused += !ok;
+    }
+    facts_free(&base);
+    printf("    measured: %d read, %d refused\n", read, refused);
+    assert_true(read > 50 && refused > 50);
 }
 
 static void unknown_names_are_refused_with_the_nearest(void **state) {
@@ -574,107 +616,26 @@ static void names_are_those_of_the_documentation(void **state) {
     free(text);
 }
 
-// As users run it ---------------------------------------------------------------------------------
-
-static run check(int code, const char *const *words) {
-    const char *argv[16] = {"check"};
-    run r = {.argv = argv};
-    for (int i = 0; words[i] && i < 14; i++)
-        argv[i + 1] = words[i];
-    assert_true(run_program(&r));
-    if (r.code != code)
-        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
-    return r;
-}
-
-#define CHECK(code, ...) check(code, (const char *const[]){__VA_ARGS__, NULL})
-
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
-
-#define FACT(name, value, at)                                                                      \
-    "{\"name\": \"" name "\", \"value\": " value ", \"model\": \"a <b>\\u0007\\u00e9\", "          \
-    "\"document\": \"d\", \"position\": " at "}\n"
-
-static void exit_codes_follow_the_rules(void **state) {
+// The first example of docs/rules.md is what it says it is.
+static void the_example_of_the_documentation_is_read(void **state) {
     (void)state;
-    char good[600], bad[600], results[600], base[600];
-    snprintf(good, sizeof good, "%s", files_path("good.ini"));
-    snprintf(bad, sizeof bad, "%s", files_path("bad.ini"));
-    files_mkdir(files_path("run"));
-    snprintf(results, sizeof results, "%s", files_path("run/results.jsonl"));
-    snprintf(base, sizeof base, "%s", files_path("base.jsonl"));
-    files_text(good, "ok = loss(4k) < 3\n");
-    files_text(bad,
-               "ok = loss(4k) < 3\ntoo \"much\" & = loss(8k) - loss(4k) < 0.1\nb = loss(4k) <= "
-               "baseline\n");
-    files_text(results, FACT("loss", "2.5", "4096") FACT("loss", "2.75", "8192"));
-    files_text(base, FACT("loss", "2.5", "4096"));
-
-    run r = CHECK(0, good, results);
-    holds(r.out, "1 of 1 hold\n");
-    assert_null(strchr(r.out, '\a'));
-    run_free(&r);
-    r = CHECK(0, good, files_path("run"), "--all"); // a folder of report
-    holds(r.out, "loss(4k) = 2.5, must be < 3");
-    run_free(&r);
-    r = CHECK(2, bad, results);
-    holds(r.err, "line 3: rule \"b\" needs a baseline: give --baseline FILE");
-    run_free(&r);
-    const char *xml = files_path("rules.xml");
-    r = CHECK(4, bad, results, "--baseline", base, "--junit", xml);
-    holds(r.out, "BROKEN       too \"much\" &: a <b>\\x07\xc3\xa9 on d\n"
-                 "             loss(8k) - loss(4k) = 0.25, must be < 0.1\n");
-    holds(r.out, "2 of 3 hold, 1 broken\n");
-    run_free(&r);
-    size_t n = 0;
-    char *text = files_read(xml, &n);
-    holds(text, "tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"0\"");
-    holds(text, "name=\"too &quot;much&quot; &amp; (a &lt;b&gt;\\x07\xc3\xa9 on d)\"");
-    holds(text,
-          "<failure type=\"BROKEN\" message=\"loss(8k) - loss(4k) = 0.25, must be &lt; 0.1\"/>");
-    free(text);
-    r = CHECK(4, bad, results, "--baseline", base, "--json");
-    json_t *v = json_loads(r.out, 0, NULL);
-    json_t *one = json_array_get(json_object_get(v, "rules"), 1);
-    assert_true(json_is_false(json_object_get(v, "pass")));
-    assert_int_equal(json_array_size(json_object_get(v, "rules")), 3);
-    assert_string_equal(json_string_value(json_object_get(one, "verdict")), "broken");
-    assert_true(json_number_value(json_object_get(one, "value")) == 0.25);
-    assert_true(json_number_value(json_object_get(one, "bound")) == 0.1);
-    json_decref(v);
-    run_free(&r);
-    r = CHECK(0, "--list", bad);
-    holds(r.out, "token counts: 4096, 8192\n");
-    run_free(&r);
-}
-
-static void nothing_checked_is_never_green(void **state) {
-    (void)state;
-    char rules[600], empty[600], rows[600];
-    snprintf(rules, sizeof rules, "%s", files_path("r.ini"));
-    snprintf(empty, sizeof empty, "%s", files_path("empty.jsonl"));
-    snprintf(rows, sizeof rows, "%s", files_path("rows.jsonl"));
-    files_text(rules, "ok = loss(4k) < 3\n");
-    files_text(empty, "\n");
-    files_text(rows, "{\"name\": \"loss\", \"value\": 1, \"model\": \"m\", \"row\": 0}\n");
-    run r = CHECK(2, rules);
-    holds(r.err, "rules and results are needed");
-    run_free(&r);
-    r = CHECK(1, rules, empty);
-    holds(r.err, "the results hold no fact that rules are about");
-    run_free(&r);
-    r = CHECK(1, rules, rows);
-    run_free(&r);
-    r = CHECK(1, rules, files_path("absent.jsonl"));
-    run_free(&r);
-    r = CHECK(1, files_path("absent.ini"), rows);
-    run_free(&r);
-    r = CHECK(1, rules, rules); // not results
-    holds(r.err, "r.ini: line 1 is not JSON");
-    run_free(&r);
+    size_t n = 0, at = 0;
+    char *page = files_read("docs/rules.md", &n), *begin = strstr(page, "    # rules.ini"),
+         text[2000];
+    err e = {0};
+    rules r;
+    assert_non_null(begin);
+    for (char *line = begin; strncmp(line, "    ", 4) == 0 || *line == '\n';
+         line = strchr(line, '\n') + 1)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%.*s", (int)strcspn(line, "\n") + 1,
+                               line);
+    if (!read_text(text, &r, &e) || !rules_names_known(&r, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(r.n, 4);
+    assert_string_equal(r.v[3].name, "small models: no worse");
+    assert_int_equal(r.v[3].model.n, 1);
+    rules_free(&r);
+    free(page);
 }
 
 int main(void) {
@@ -692,6 +653,7 @@ int main(void) {
         cmocka_unit_test(sections_choose_models_and_documents),
         cmocka_unit_test(mistakes_name_line_and_character),
         cmocka_unit_test(deep_and_long_rules_are_refused),
+        cmocka_unit_test(random_text_is_read_or_refused),
         cmocka_unit_test(unknown_names_are_refused_with_the_nearest),
         cmocka_unit_test(positions_that_rules_name_are_listed),
         cmocka_unit_test(two_values_of_one_fact_are_refused),
@@ -700,8 +662,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(bad_lines_name_file_and_line),
         cmocka_unit_test(names_are_those_of_the_documentation),
-        cmocka_unit_test(exit_codes_follow_the_rules),
-        cmocka_unit_test(nothing_checked_is_never_green),
+        cmocka_unit_test(the_example_of_the_documentation_is_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

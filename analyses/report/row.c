@@ -76,12 +76,6 @@ static bool any_state(const model *m) {
 
 static bool open_states(row_record *r, watch *w, const model *m, int64_t T, bool spectra,
                         const measure_options *o, err *e) {
-    const head_shape **mixer =
-        mem_zalloc((size_t)m->info.n_layers, sizeof *mixer, "a list of layers", e);
-    if (!mixer)
-        return false;
-    for (int i = 0; i < m->info.n_layers; i++)
-        mixer[i] = model_mixer(m, i) ? &model_mixer(m, i)->heads : NULL;
     erank_options rank = {.every = o->every,
                           .cut = -1,
                           .train_length = o->train_length,
@@ -91,8 +85,7 @@ static bool open_states(row_record *r, watch *w, const model *m, int64_t T, bool
                             .n_windows = o->n_windows,
                             .samples = o->samples,
                             .lyapunov = o->lyapunov};
-    bool ok = erank_open(&r->erank, mixer, m->info.n_layers, m->be, 1, T, &rank, e);
-    free(mixer);
+    bool ok = erank_open_model(&r->erank, m, 1, T, &rank, e);
     w->heads = ok ? head_pass_new(&r->heads, m, e) : NULL;
     if (w->heads && spectra)
         w->spectrum = spectrum_pass_new(m, 1, T, o->block, &how, NULL, NULL, &r->spectrum, e);

@@ -180,6 +180,8 @@ bool rules_check(const rules *r, const facts *f, const facts *baseline, rule_out
     ok = ok && make_pairs(&l, &x, baseline ? &base : NULL, e);
     for (size_t i = 0; ok && i < r->n; i++)
         ok = check_rule(v, &r->v[i], &l, out, e);
+    out->models = x.models.n;
+    out->pairs = l.n;
     for (size_t i = 0; i < out->n; i++)
         out->count[out->v[i].verdict]++;
     if (v)

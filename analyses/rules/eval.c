@@ -2,6 +2,7 @@
 
 #include "analyses/rules/names.h"
 #include "core/mem.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,13 +76,39 @@ static bool one_head(evaluation *x, int node, bool tell, double *sum, double *ex
     return true;
 }
 
+// A fact below this node that the model has nothing of, EXPR_NONE.
+static int unknown_below(evaluation *x, int node) {
+    const expr *t = &x->r->x;
+    const expr_node *v = &t->node[node];
+    int role = x->r->of[node].role, found = EXPR_NONE;
+    if (role == ROLE_FACT || role == ROLE_FACT_AT)
+        return rule_known(x, node) ? EXPR_NONE : node;
+    if (v->op == EXPR_CALL) {
+        for (int a = v->a; a >= 0 && found < 0; a = t->node[a].next)
+            found = unknown_below(x, a);
+        return found;
+    }
+    if (v->a >= 0)
+        found = unknown_below(x, v->a);
+    return found < 0 && v->b >= 0 ? unknown_below(x, v->b) : found;
+}
+
+static bool no_heads(evaluation *x, int arg) {
+    char text[80];
+    int missing = unknown_below(x, arg);
+    return rule_because(x,
+                        "%sno head of %s has a number for %s (does it apply? a section with "
+                        "model = GLOB leaves models out)",
+                        x->at->what, text_show(x->at->model_name),
+                        source(x, missing < 0 ? arg : missing, text));
+}
+
 static bool over_heads(evaluation *x, int node, double *out) {
     int role = x->r->of[node].role, arg = x->r->x.node[node].a;
     const fact_head outer = x->head;
     bool tell = x->depth == 0 && x->at == x->here, ok = true;
     double sum = 0, extreme = NAN;
     head_hit best = {0};
-    char text[80];
     size_t n = 0;
     x->depth++;
     for (size_t i = 0; ok && i < x->at->n_heads; i++) {
@@ -94,8 +121,7 @@ static bool over_heads(evaluation *x, int node, double *out) {
     x->depth--;
     x->head = outer;
     if (ok && n == 0)
-        ok = rule_because(x, "%sno head of %s has a number for %s", x->at->what, x->at->model_name,
-                          source(x, arg, text));
+        ok = no_heads(x, arg);
     if (!ok)
         return false;
     x->looked[node] = n;

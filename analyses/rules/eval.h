@@ -70,6 +70,8 @@ bool rule_because(evaluation *x, const char *fmt, ...) __attribute__((format(pri
 bool rule_look_up(evaluation *x, int node, double *out);
 // Is there any fact of its name for the head at hand?
 bool rule_applies(evaluation *x, int node);
+// Is there any for this model and document at all?
+bool rule_known(evaluation *x, int node);
 
 // The outcome in words, into an outcome whose rule, model and document are filled. analyses/rules/words.c
 bool rule_words(const evaluation *x, rule_outcome *out, err *e);

@@ -83,6 +83,10 @@ static const fact_key *at_hand(const evaluation *x, const fact_where *w, fact_de
     return w->k + lo;
 }
 
+bool rule_known(evaluation *x, int node) {
+    return find(x, node)->n > 0;
+}
+
 bool rule_applies(evaluation *x, int node) {
     const fact_where *w = find(x, node);
     size_t n = 0;

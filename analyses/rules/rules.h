@@ -92,7 +92,8 @@ typedef struct rule_outcome {
 typedef struct rule_outcomes {
     rule_outcome *v; // rule by rule, models and documents in the order of their first facts
     size_t n, room;
-    size_t count[3]; // by verdict
+    size_t count[3];      // by verdict
+    size_t models, pairs; // that the facts are of: models, and models on documents
 } rule_outcomes;
 
 // Checks every rule on every model and document of *f that it fits; one that fits none is not decided.
