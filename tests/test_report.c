@@ -637,7 +637,7 @@ static void rules_are_checked_and_named(void **unused) {
 static void the_command_line_says_what_is_missing(void **unused) {
     (void)unused;
     static const struct {
-        const char *words[6];
+        const char *words[8]; // NULL at the end
         const char *says;
     } cases[] = {
         {{DN, "--doc", TEXT}, "add --out DIR"},
