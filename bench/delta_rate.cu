@@ -115,8 +115,9 @@ struct inputs {
         for (long i = 0; i < T * p.Hk; i++)
             unit(&q[i * p.K], p.K);
         float base[4][128];
-        for (int i = 0; i < 4 * 128; i++)
-            base[0][i] = gauss();
+        for (auto &key : base)
+            for (float &x : key)
+                x = gauss();
         const float noise = p.keys == FOUR_KEYS ? 0.05f : p.keys == ONE_KEY ? 0.02f : 1.0f;
         k.resize(M * p.Hk * p.K);
         for (long i = 0; i < M * p.Hk; i++) {
@@ -295,6 +296,7 @@ static void measure(const problem &p, int processors) {
 int main(int argc, char **argv) {
     cudaDeviceProp device;
     need(cudaGetDeviceProperties(&device, 0), "device");
+    setvbuf(stdout, NULL, _IOLBF, 0); // what was done shows also when a kernel never ends
     printf("%s\n", device.name);
     if (argc == 2 && !strcmp(argv[1], "check")) {
         bool good = true;
