@@ -38,15 +38,20 @@ static bool put_missing(assembly *a, err *e) {
     return ok;
 }
 
+// Forty checkpoints on three documents say more than anybody reads at once.
+enum { MOST_FINDINGS = 60 };
+
 static bool put_findings(assembly *a, err *e) {
     const report *r = a->r;
     size_t n = 0;
     bool ok = page_heading(&a->page, 2, e, "Findings");
     for (size_t d = 0; ok && d < r->o->n_documents; d++)
         ok = report_comparison(a, d, e);
+    size_t first = a->page.n;
     for (size_t i = 0; ok && i < r->n_pairs; i++)
         if (assembly_has(&a->pair[i]))
             ok = report_problems(a, &a->pair[i], &n, e);
+    ok = ok && page_weigh_items(&a->page, first, MOST_FINDINGS, e);
     if (ok && n == 0)
         ok =
             page_item(&a->page, WEIGHT_GOOD, e,

@@ -74,6 +74,26 @@ bool page_picture(page *p, const char *path, const char *text, bool colours, err
     return b->path && b->text;
 }
 
+bool page_weigh_items(page *p, size_t from, size_t most, err *e) {
+    // Insertion keeps the order of equals; there are few.
+    for (size_t i = from + 1; i < p->n; i++) {
+        block b = p->v[i];
+        size_t k = i;
+        for (; k > from && p->v[k - 1].level < b.level; k--)
+            p->v[k] = p->v[k - 1];
+        p->v[k] = b;
+    }
+    size_t n = p->n - from;
+    if (n <= most)
+        return true;
+    if (!page_fold(p, e, "%zu more", n - most))
+        return false;
+    block fold = p->v[p->n - 1];
+    memmove(p->v + from + most + 1, p->v + from + most, (n - most) * sizeof *p->v);
+    p->v[from + most] = fold;
+    return page_unfold(p, e);
+}
+
 void page_free(page *p) {
     for (size_t i = 0; i < p->n; i++) {
         free(p->v[i].text);

@@ -43,6 +43,9 @@ bool page_heading(page *p, int level, err *e, const char *fmt, ...)
 bool page_text(page *p, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool page_item(page *p, item_weight weight, err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+// Puts the items from block `from` on, of which all that follows consists, the heavier ones first and
+// else in their order; those behind the first `most` are shown on demand.
+bool page_weigh_items(page *p, size_t from, size_t most, err *e);
 bool page_table(page *p, figure *table, err *e); // takes it, also on failure; NULL = failure
 bool page_picture(page *p, const char *path, const char *text, bool colours, err *e);
 bool page_fold(page *p, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
