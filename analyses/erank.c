@@ -315,13 +315,10 @@ static bool on_block(void *ctx, int64_t done, int64_t total) {
            r->progress(r->progress_ctx, r->row * r->length + done, r->rows * r->length);
 }
 
-bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
-               const row_options *how, const erank_options *o, progress_fn progress,
-               void *progress_ctx, erank_result *r, err *e) {
-    bool ok = false;
-    fwd *f = NULL;
-    *r = (erank_result){0};
+bool erank_open_model(erank_result *r, const model *m, int64_t rows, int64_t length,
+                      const erank_options *o, err *e) {
     size_t L = (size_t)m->info.n_layers;
+    *r = (erank_result){0};
     const head_shape **mixer = mem_zalloc(L, sizeof *mixer, "a list of layers", e);
     if (!mixer)
         return false;
@@ -329,7 +326,18 @@ bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
         const module *x = model_mixer(m, i);
         mixer[i] = x ? &x->heads : NULL;
     }
-    if (!erank_open(r, mixer, m->info.n_layers, m->be, rows, length, o, e))
+    bool ok = erank_open(r, mixer, m->info.n_layers, m->be, rows, length, o, e);
+    free(mixer);
+    return ok;
+}
+
+bool erank_run(const model *m, const int32_t *ids, int64_t rows, int64_t length,
+               const row_options *how, const erank_options *o, progress_fn progress,
+               void *progress_ctx, erank_result *r, err *e) {
+    bool ok = false;
+    fwd *f = NULL;
+    *r = (erank_result){0};
+    if (!erank_open_model(r, m, rows, length, o, e))
         goto done;
     f = fwd_new(m, o->block > 0 ? o->block : DEFAULT_BLOCK, length, e);
     if (!f)
@@ -349,7 +357,6 @@ done:
     r->progress = NULL;
     r->progress_ctx = NULL;
     fwd_free(f);
-    free(mixer);
     if (!ok)
         erank_free(r);
     return ok;

@@ -86,6 +86,9 @@ typedef struct erank_result {
 // layers differ in n_h and micro-steps are asked for.
 bool erank_open(erank_result *r, const head_shape *const *mixer, int n_mixers, const backend *be,
                 int64_t rows, int64_t length, const erank_options *o, err *e);
+// The same for the layers of a model.
+bool erank_open_model(erank_result *r, const model *m, int64_t rows, int64_t length,
+                      const erank_options *o, err *e);
 void erank_free(erank_result *r); // an empty one is fine
 
 // For a pass of one's own: say which row comes, then give the probe to fwd_row.

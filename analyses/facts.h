@@ -16,8 +16,10 @@
 
 #include "core/err.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { FACT_NONE = -1 }; // layer, head, position, row: does not apply
 
@@ -37,5 +39,24 @@ typedef struct facts {
     fact *v; // owned, in the order they were added
     size_t n, room;
 } facts;
+
+// Adds a copy of *f: NULL strings count as "". A fact that starts from FACT_EMPTY needs only what
+// applies to it.
+#define FACT_EMPTY                                                                                 \
+    ((fact){.value = NAN,                                                                          \
+            .lo = NAN,                                                                             \
+            .hi = NAN,                                                                             \
+            .layer = FACT_NONE,                                                                    \
+            .head = FACT_NONE,                                                                     \
+            .position = FACT_NONE,                                                                 \
+            .row = FACT_NONE})
+bool facts_add(facts *s, const fact *f, err *e);
+void facts_free(facts *s); // an empty one is fine
+
+// One line of JSON each, keys in the order of the example above, numbers with 17 significant digits
+// in the C locale. Names that are not UTF-8 or hold control bytes are escaped (core/text.h).
+bool facts_write(const facts *s, FILE *out, err *e);
+// The same into PATH, which appears whole or not at all.
+bool facts_save(const facts *s, const char *path, err *e);
 
 #endif

@@ -108,9 +108,7 @@ static void read_sizes(inspection *x) {
     config_close(inner);
 }
 
-// Keys that training and export libraries write into every config and that say nothing about what
-// the model computes.
-static bool routine_key(const char *key) {
+bool inspect_routine_key(const char *key) {
     static const char *const keys[] = {"_name_or_path",
                                        "architectures",
                                        "attn_mode",
@@ -157,7 +155,7 @@ static bool list_unread(inspection *x, err *e) {
     int n = config_unread(x->cfg, x->unread, MOST);
     for (int i = 0; i < n; i++) {
         // null and absent are the same thing
-        if (routine_key(x->unread[i]) || !config_json(x->cfg, x->unread[i]))
+        if (inspect_routine_key(x->unread[i]) || !config_json(x->cfg, x->unread[i]))
             x->n_routine++;
         else
             x->unread[x->n_unread++] = x->unread[i];

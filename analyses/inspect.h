@@ -38,6 +38,10 @@ void tensor_groups_free(tensor_groups *g);
 // Ascending numbers as "0-2,5".
 char *inspect_ranges(const int64_t *v, size_t n, char *buf, size_t size);
 
+// Keys that training and export libraries write into every config and that say nothing about what the
+// model computes.
+bool inspect_routine_key(const char *key);
+
 // Shell pattern on a whole name, bytewise: * (any run, dots too), ?, [a-c], [!a-c], \x.
 bool inspect_glob(const char *pattern, const char *name);
 

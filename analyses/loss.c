@@ -38,7 +38,7 @@ void loss_free(loss_result *r) {
 
 // What is watched while a row is read (fault B124): a model that has fallen into a loop, a state
 // that is no longer finite.
-typedef struct watcher {
+struct loss_watch {
     loss_result *r;
     const int32_t *ids;
     double *loss; // of this row
@@ -50,20 +50,22 @@ typedef struct watcher {
     int *heads;      // of each layer's state; 0: it has none
     mat norms;       // [layers, most heads]: as the states were after `watched` tokens
     int64_t watched; // 0: nothing new
-} watcher;
+};
 
-static void flag(loss_result *r, int64_t row, int64_t position, const char *what) {
+static void flag(loss_result *r, int64_t row, int64_t position, loss_flag_kind kind,
+                 const char *what) {
     if (r->n_flags == LOSS_MAX_FLAGS)
         return;
     loss_flag *f = &r->flag[r->n_flags++];
     f->row = row;
     f->position = position;
+    f->kind = kind;
     snprintf(f->what, sizeof f->what, "%s", what);
 }
 
 // The norms of a layer's state heads go into the watcher's row of that layer, and are looked at when
 // the block is over: a device does not wait for every layer.
-static void watch_state(watcher *w, int layer, int64_t position, mat state, backend *be) {
+static void watch_state(loss_watch *w, int layer, int64_t position, mat state, backend *be) {
     if (w->heads[layer] == 0)
         return;
     mat row = mat_cols(mat_rows(w->norms, layer, 1), 0, w->heads[layer]);
@@ -73,7 +75,7 @@ static void watch_state(watcher *w, int layer, int64_t position, mat state, back
 
 // The first head whose state is no longer finite, or so large that a float32 keeps less than two
 // digits of what a token of size 1 writes. w->watched: tokens read so far.
-static bool look_at_states(watcher *w, backend *be, err *e) {
+static bool look_at_states(loss_watch *w, backend *be, err *e) {
     const double bound = LOSS_STATE_BOUND;
     int64_t position = w->watched, most = w->norms.cols;
     w->watched = 0;
@@ -94,7 +96,7 @@ static bool look_at_states(watcher *w, backend *be, err *e) {
                          x, bound);
             else
                 continue;
-            flag(w->r, w->row, position, text);
+            flag(w->r, w->row, position, isfinite(x) ? FLAG_LARGE_STATE : FLAG_NOT_FINITE, text);
             w->state_told = true;
         }
     free(norm);
@@ -104,7 +106,7 @@ static bool look_at_states(watcher *w, backend *be, err *e) {
 static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
                     err *e) {
     enum { LOOP = 256 };
-    watcher *w = ctx;
+    loss_watch *w = ctx;
     if (!look_at_states(w, w->be, e))
         return false;
     for (int64_t i = 0; i < n && t0 + i < w->r->n; i++) {
@@ -117,7 +119,7 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
             char text[96];
             snprintf(text, sizeof text, "the likeliest token is %d for %d tokens on end", w->same,
                      LOOP);
-            flag(w->r, w->row, w->since, text);
+            flag(w->r, w->row, w->since, FLAG_LOOP, text);
             w->loop_told = true;
         }
     }
@@ -134,7 +136,7 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
 }
 
 static bool on_final_state(void *ctx, int layer, mat state, backend *be, err *e) {
-    watcher *w = ctx;
+    loss_watch *w = ctx;
     (void)e;
     watch_state(w, layer, w->r->n + 1, state, be);
     return true;
@@ -145,7 +147,7 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     double before = 0, after = 0;
     for (int64_t i = 0; i < r->n; i++)
         if (!isfinite(x[i])) {
-            flag(r, row, i, "the loss is not finite");
+            flag(r, row, i, FLAG_NOT_FINITE, "the loss is not finite");
             return;
         }
     // The first tokens of a row are always dear: the watch begins after them. Where the difference
@@ -169,7 +171,7 @@ static void flag_jump(loss_result *r, int64_t row, const double *x, double jump)
     if (at >= 0) {
         char text[96];
         snprintf(text, sizeof text, "the mean of %d losses jumps by %.2f nats", SPAN, best);
-        flag(r, row, at + SPAN, text);
+        flag(r, row, at + SPAN, FLAG_JUMP, text);
     }
 }
 
@@ -183,7 +185,7 @@ uint64_t loss_ids_mark(uint64_t mark, const int32_t *ids, int64_t n) {
 }
 
 // heads and norms. False: *e is filled.
-static bool watcher_open(watcher *w, const model *m, err *e) {
+static bool watcher_open(loss_watch *w, const model *m, err *e) {
     int n = m->info.n_layers, most = 1;
     w->be = m->be;
     w->heads = mem_zalloc((size_t)n, sizeof *w->heads, "heads", e);
@@ -198,22 +200,52 @@ static bool watcher_open(watcher *w, const model *m, err *e) {
     return backend_check(w->be, e);
 }
 
+loss_watch *loss_watch_new(loss_result *r, int64_t row, const model *m, const int32_t *ids,
+                           err *e) {
+    loss_watch *w = mem_zalloc(1, sizeof *w, "a reading", e);
+    if (!w)
+        return NULL;
+    *w = (loss_watch){.r = r, .ids = ids, .loss = r->loss + row * r->n, .row = row};
+    if (watcher_open(w, m, e))
+        return w;
+    loss_watch_free(w);
+    return NULL;
+}
+
+probe loss_watch_probe(loss_watch *w) {
+    return (probe){
+        .ctx = w, .on_loss = on_loss, .on_steps = on_steps, .on_final_state = on_final_state};
+}
+
+bool loss_watch_end(loss_watch *w, double jump, err *e) {
+    if (!look_at_states(w, w->be, e))
+        return false;
+    loss_result *r = w->r;
+    r->ids_mark = loss_ids_mark(r->ids_mark, w->ids, r->n + 1);
+    flag_jump(r, w->row, w->loss, jump);
+    return true;
+}
+
+void loss_watch_free(loss_watch *w) {
+    if (!w)
+        return;
+    if (w->be)
+        w->be->op->free(w->be, w->norms);
+    free(w->heads);
+    free(w);
+}
+
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e) {
-    watcher w = {.r = r, .ids = ids, .loss = r->loss + row * r->n, .row = row};
-    probe p = {
-        .ctx = &w, .on_loss = on_loss, .on_steps = on_steps, .on_final_state = on_final_state};
-    const probe *probes[] = {&p};
-    bool ok = watcher_open(&w, f->m, e) &&
-              fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e) &&
-              look_at_states(&w, f->be, e);
-    f->be->op->free(f->be, w.norms);
-    free(w.heads);
-    if (!ok)
+    loss_watch *w = loss_watch_new(r, row, f->m, ids, e);
+    if (!w)
         return false;
-    r->ids_mark = loss_ids_mark(r->ids_mark, ids, r->n + 1);
-    flag_jump(r, row, w.loss, jump);
-    return true;
+    probe p = loss_watch_probe(w);
+    const probe *probes[] = {&p};
+    bool ok =
+        fwd_row(f, ids, r->n + 1, opt, probes, 1, progress, ctx, e) && loss_watch_end(w, jump, e);
+    loss_watch_free(w);
+    return ok;
 }
 
 // Numbers -----------------------------------------------------------------------------------------

@@ -20,8 +20,10 @@ typedef struct loss_stretch {
 
 enum { LOSS_MAX_STRETCHES = 32 };
 
+typedef enum { FLAG_JUMP, FLAG_LOOP, FLAG_NOT_FINITE, FLAG_LARGE_STATE } loss_flag_kind;
 typedef struct loss_flag {
     int64_t row, position;
+    loss_flag_kind kind;
     char what[96]; // "loss jumps by 3.1 nats", "the likeliest token stays the same for 256 tokens"
 } loss_flag;
 
@@ -60,6 +62,14 @@ void loss_free(loss_result *r);
 // than LOSS_STATE_BOUND.
 bool loss_read_row(loss_result *r, int64_t row, fwd *f, const int32_t *ids, const row_options *opt,
                    double jump, progress_fn progress, void *ctx, err *e);
+
+// The same for a pass of one's own, beside other probes: give the probe to fwd_row with r->n + 1 ids,
+// then end. ids are borrowed.
+typedef struct loss_watch loss_watch;
+loss_watch *loss_watch_new(loss_result *r, int64_t row, const model *m, const int32_t *ids, err *e);
+probe loss_watch_probe(loss_watch *w);
+bool loss_watch_end(loss_watch *w, double jump, err *e);
+void loss_watch_free(loss_watch *w); // NULL is fine
 
 // FNV-1a over ids: tells whether two models read the same tokens. mark 0: from the beginning, else
 // what the rows before gave.

@@ -169,7 +169,12 @@ static bool collect(collector *c, const model *m, const int32_t *ids, int64_t T,
     fwd *f = fwd_new(m, block, T, e);
     if (!f)
         return false;
-    probe p = {c, on_steps, on_hidden, on_loss, on_logits, on_final_state};
+    probe p = {.ctx = c,
+               .on_steps = on_steps,
+               .on_hidden = on_hidden,
+               .on_loss = on_loss,
+               .on_logits = on_logits,
+               .on_final_state = on_final_state};
     probe first = {.ctx = c, .on_final_state = on_early_state};
     const probe *probes[] = {&p}, *firsts[] = {&first};
     bool ok = fwd_row(f, ids, T, NULL, probes, 1, progress, progress_ctx, e) &&

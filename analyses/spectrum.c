@@ -46,19 +46,20 @@ const char *spectrum_kind_note(const head_shape *s) {
 
 // One pass -----------------------------------------------------------------------------------------
 
-typedef struct pass {
-    const spectrum_options *o;
+struct spectrum_pass {
+    spectrum_options o;
     spectrum_result *r;
-    tape **tape; // [n_layers] of the result
-    int *place;  // [layers of the model]: index into the result, -1
-    fwd *f;
+    tape **tape; // [n_tapes]: one a layer of the result
+    int n_tapes;
+    int *place;   // [layers of the model]: index into the result, -1
+    const fwd *f; // borrowed: says where states were emptied
     int64_t row;
     // Progress over all rows; the last block, whose windows and exponents take far longer than its
     // tokens, counts its pieces instead.
     progress_fn progress;
     void *progress_ctx;
     int64_t piece, pieces; // of the last block; pieces 0: not there yet
-} pass;
+};
 
 // One independent piece of work, safe to run beside any other.
 typedef struct job {
@@ -81,8 +82,8 @@ static transitions last_tokens(transitions x, int64_t n) {
     return x;
 }
 
-static bool add_ledger(pass *p, spectrum_head *h, const transitions *x, int64_t t0, backend *be,
-                       err *e) {
+static bool add_ledger(spectrum_pass *p, spectrum_head *h, const transitions *x, int64_t t0,
+                       backend *be, err *e) {
     double *all = mem_alloc((size_t)x->T, sizeof *all, "a ledger", e);
     if (!all)
         return false;
@@ -102,8 +103,8 @@ static bool add_ledger(pass *p, spectrum_head *h, const transitions *x, int64_t 
     return true;
 }
 
-static bool run_window(pass *p, spectrum_layer *l, const job *j, const transitions *x, backend *be,
-                       err *e) {
+static bool run_window(spectrum_pass *p, spectrum_layer *l, const job *j, const transitions *x,
+                       backend *be, err *e) {
     spectrum_head *h = &l->head[j->head];
     int64_t at = j->window * p->r->samples + j->sample, W = p->r->windows[j->window];
     window_facts *f = &h->facts[at], got;
@@ -115,7 +116,7 @@ static bool run_window(pass *p, spectrum_layer *l, const job *j, const transitio
     return true;
 }
 
-static bool run_job(pass *p, spectrum_layer *l, const job *j, const tape *tape, int64_t t0,
+static bool run_job(spectrum_pass *p, spectrum_layer *l, const job *j, const tape *tape, int64_t t0,
                     int64_t T, backend *be, err *e) {
     if (j->done)
         return true;
@@ -135,8 +136,8 @@ static bool run_job(pass *p, spectrum_layer *l, const job *j, const tape *tape, 
 
 // What a block of T tokens from t0 on makes possible, long windows first. The block's first token
 // is number `start` on the tape. Returns the number of jobs; jobs NULL: only counts.
-static int64_t plan(const pass *p, const spectrum_layer *l, int64_t start, int64_t t0, int64_t T,
-                    job *jobs) {
+static int64_t plan(const spectrum_pass *p, const spectrum_layer *l, int64_t start, int64_t t0,
+                    int64_t T, job *jobs) {
     int64_t n = 0;
     const spectrum_result *r = p->r;
     if (r->lyapunov_tokens && p->row == r->rows - 1 && t0 + T == r->T) {
@@ -170,7 +171,7 @@ static bool for_device(const backend *be, const spectrum_layer *l, const job *j)
 }
 
 // Windows and exponents that the device does many at a time; it leaves some undone.
-static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const tape *tape,
+static bool run_ahead(spectrum_pass *p, spectrum_layer *l, job *jobs, int64_t n, const tape *tape,
                       backend *be, err *e) {
     const spectrum_result *r = p->r;
     if (!be->op->window_spectra && !be->op->lyapunov_spectra)
@@ -224,16 +225,16 @@ static bool run_ahead(pass *p, spectrum_layer *l, job *jobs, int64_t n, const ta
 }
 
 // The last block begins: every tape has the same past, so all its pieces can be counted.
-static void begin_pieces(pass *p, int64_t start, int64_t t0, int64_t T) {
+static void begin_pieces(spectrum_pass *p, int64_t start, int64_t t0, int64_t T) {
     for (int i = 0; i < p->r->n_layers; i++)
         p->pieces += plan(p, &p->r->layer[i], start, t0, T, NULL);
-    if (p->o->phase)
-        p->o->phase(p->progress_ctx, "pieces");
+    if (p->o.phase)
+        p->o.phase(p->progress_ctx, "pieces");
 }
 
 // Windows of a large model take minutes a block: the bar moves, and the user may stop, between
 // them. done of n jobs of the layer at `place` in the block of T tokens from t0 on.
-static bool go_on(pass *p, int place, int64_t done, int64_t n, int64_t t0, int64_t T) {
+static bool go_on(spectrum_pass *p, int place, int64_t done, int64_t n, int64_t t0, int64_t T) {
     if (!p->progress)
         return true;
     if (p->pieces)
@@ -246,7 +247,7 @@ static bool go_on(pass *p, int place, int64_t done, int64_t n, int64_t t0, int64
 static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state, backend *be,
                      err *e) {
     (void)state;
-    pass *p = ctx;
+    spectrum_pass *p = ctx;
     if (p->place[layer] < 0)
         return true;
     spectrum_layer *l = &p->r->layer[p->place[layer]];
@@ -292,7 +293,7 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
 }
 
 static bool on_progress(void *ctx, int64_t done, int64_t total) {
-    pass *p = ctx;
+    spectrum_pass *p = ctx;
     return !p->progress || p->pieces ||
            p->progress(p->progress_ctx, p->row * total + done, p->r->rows * total);
 }
@@ -399,7 +400,7 @@ static bool init_ends(spectrum_result *r, const spectrum_options *o, err *e) {
     return true;
 }
 
-static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
+static bool init(spectrum_result *r, spectrum_pass *p, const model *m, int64_t block,
                  const spectrum_options *o, err *e) {
     size_t L = (size_t)m->info.n_layers;
     for (size_t i = 0; i < o->n_layers; i++)
@@ -432,6 +433,7 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
         int *heads = mem_alloc((size_t)l->n_heads, sizeof *heads, "heads", e);
         for (int h = 0; heads && h < l->n_heads; h++)
             heads[h] = l->head[h].head;
+        p->n_tapes = r->n_layers;
         if (heads)
             p->tape[p->place[i]] = tape_new(&l->shape, heads, l->n_heads, keep, block, e);
         free(heads);
@@ -446,14 +448,6 @@ static bool init(spectrum_result *r, pass *p, const model *m, int64_t block,
     return true;
 }
 
-static void release(pass *p) {
-    for (int i = 0; p->tape && i < p->r->n_layers; i++)
-        tape_free(p->tape[i]);
-    free(p->tape);
-    free(p->place);
-    fwd_free(p->f);
-}
-
 // A delta rule is a contraction (G08): what lies above is a wrong model or a wrong program.
 static void count_over_norm(spectrum_result *r) {
     double limit = spectrum_norm_limit(r->prec);
@@ -465,31 +459,72 @@ static void count_over_norm(spectrum_result *r) {
         }
 }
 
-bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, int64_t block,
-                  const row_options *row, const spectrum_options *o, progress_fn progress,
-                  void *progress_ctx, spectrum_result *out, err *e) {
+spectrum_pass *spectrum_pass_new(const model *m, int64_t rows, int64_t T, int64_t block,
+                                 const spectrum_options *o, progress_fn progress,
+                                 void *progress_ctx, spectrum_result *out, err *e) {
     *out = (spectrum_result){.T = T,
                              .rows = rows,
                              .n_windows = o->n_windows,
                              .points = (int)(T < SPECTRUM_POINTS ? T : SPECTRUM_POINTS),
                              .lyapunov_tokens = o->lyapunov < T ? o->lyapunov : T,
                              .prec = m->be->prec};
-    pass p = {.o = o, .r = out, .progress = progress, .progress_ctx = progress_ctx};
-    bool ok = init(out, &p, m, block, o, e) && (p.f = fwd_new(m, block, T, e)) != NULL;
+    spectrum_pass *p = mem_zalloc(1, sizeof *p, "spectra", e);
+    if (p) {
+        *p = (spectrum_pass){.o = *o, .r = out, .progress = progress, .progress_ctx = progress_ctx};
+        if (init(out, p, m, block, o, e))
+            return p;
+    }
+    spectrum_pass_free(p);
+    spectrum_result_free(out);
+    return NULL;
+}
+
+void spectrum_pass_free(spectrum_pass *p) {
+    if (!p)
+        return;
+    for (int i = 0; p->tape && i < p->n_tapes; i++)
+        tape_free(p->tape[i]);
+    free(p->tape);
+    free(p->place);
+    free(p);
+}
+
+void spectrum_begin_row(spectrum_pass *p, int64_t row, const fwd *f) {
+    p->row = row;
+    p->f = f;
+}
+
+probe spectrum_probe(spectrum_pass *p) {
+    return (probe){.ctx = p, .on_steps = on_steps};
+}
+
+void spectrum_pass_end(spectrum_pass *p) {
+    count_over_norm(p->r);
+}
+
+bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, int64_t block,
+                  const row_options *row, const spectrum_options *o, progress_fn progress,
+                  void *progress_ctx, spectrum_result *out, err *e) {
+    spectrum_pass *p = spectrum_pass_new(m, rows, T, block, o, progress, progress_ctx, out, e);
+    fwd *f = p ? fwd_new(m, block, T, e) : NULL;
+    bool ok = f != NULL;
     if (ok && o->phase)
         o->phase(progress_ctx, "tokens");
-    probe look = {.ctx = &p, .on_steps = on_steps};
+    probe look = {0};
     const probe *probes[] = {&look};
-    for (p.row = 0; ok && p.row < rows; p.row++)
-        ok = fwd_row(p.f, ids + p.row * T, T, row ? row + p.row : NULL, probes, 1, on_progress, &p,
-                     e);
-    release(&p);
-    if (!ok) {
-        spectrum_result_free(out);
-        return false;
+    if (ok)
+        look = spectrum_probe(p);
+    for (int64_t i = 0; ok && i < rows; i++) {
+        spectrum_begin_row(p, i, f);
+        ok = fwd_row(f, ids + i * T, T, row ? row + i : NULL, probes, 1, on_progress, p, e);
     }
-    count_over_norm(out);
-    return true;
+    if (ok)
+        spectrum_pass_end(p);
+    else if (p)
+        spectrum_result_free(out);
+    spectrum_pass_free(p);
+    fwd_free(f);
+    return ok;
 }
 
 void spectrum_result_free(spectrum_result *r) {

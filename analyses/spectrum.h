@@ -99,11 +99,28 @@ double spectrum_norm_limit(precision p);
 bool spectrum_run(const model *m, const int32_t *ids, int64_t rows, int64_t T, int64_t block,
                   const row_options *row, const spectrum_options *o, progress_fn progress,
                   void *progress_ctx, spectrum_result *out, err *e);
+// The same for a pass of one's own, beside other probes: before each row say which one comes and who
+// reads it, then give the probe to fwd_row; end once all rows are read, then free. *o may go, what it
+// points to may not. Unlike spectrum_run it tells progress only between windows, in tokens of all
+// rows and then in pieces. NULL: *out is empty.
+typedef struct spectrum_pass spectrum_pass;
+spectrum_pass *spectrum_pass_new(const model *m, int64_t rows, int64_t T, int64_t block,
+                                 const spectrum_options *o, progress_fn progress,
+                                 void *progress_ctx, spectrum_result *out, err *e);
+void spectrum_begin_row(spectrum_pass *p, int64_t row, const fwd *f);
+probe spectrum_probe(spectrum_pass *p);
+void spectrum_pass_end(spectrum_pass *p);
+void spectrum_pass_free(spectrum_pass *p); // NULL is fine
+
 void spectrum_result_free(spectrum_result *r); // an empty one is fine
 
 // Half-life in tokens of a mode whose modulus over W tokens is exp(log_scale) modulus; inf ("never")
 // from 1 - 1e-6 on.
 double spectrum_mode_half_life(double modulus, double log_scale, int64_t W);
+// Where a mode of a product ends and rounding begins: moduli up to this (beside f->norm2, without
+// f->log_scale) have no value of their own. 0 for diagonal products, whose eigenvalues are exponentials
+// of sums.
+double spectrum_noise(const head_shape *s, const window_facts *f);
 // Does a window of W tokens say something about half-lives? Not while an ungated kind has frozen
 // directions, W n_h < K (G11).
 bool spectrum_window_tells(const head_shape *s, int64_t W);

@@ -14,6 +14,12 @@ double spectrum_mode_half_life(double modulus, double log_scale, int64_t W) {
     return loss <= 1e-6 ? INFINITY : M_LN2 * (double)W / loss;
 }
 
+// The error of an eigenvalue is about 1e-15 |P|_2 cond. Ten times that, with K for the condition number
+// (close to what --cond measures).
+double spectrum_noise(const head_shape *s, const window_facts *f) {
+    return s->erase == ERASE_NONE ? 0 : 1e-14 * s->K * f->norm2;
+}
+
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -62,10 +68,7 @@ static void pile_up(const spectrum_layer *l, const spectrum_head *h, int64_t at,
     double back = exp(f->log_scale);
     int K = l->shape.K;
     bool tells = spectrum_window_tells(&l->shape, W);
-    // The error of an eigenvalue is about 1e-15 |P|_2 cond. Ten times that, with K for the condition
-    // number (close to what --cond measures), is where a small mode ends and noise begins.
-    // A diagonal product has no such error: its eigenvalues are exponentials of sums.
-    double noise = l->shape.erase == ERASE_NONE ? 0 : 1e-14 * K * f->norm2;
+    double noise = spectrum_noise(&l->shape, f);
     p[NORMS].v[p[NORMS].n++] = f->norm2 * back;
     p[RADII].v[p[RADII].n++] = f->radius * back;
     p[ASYMMETRIES].v[p[ASYMMETRIES].n++] = f->asymmetry;

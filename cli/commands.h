@@ -17,13 +17,16 @@
     X(loss) \
     X(erank) \
     X(spectrum) \
+    X(report) \
     X(parity) \
     X(explain) \
     X(theory) \
     X(words) \
     X(verify) \
     X(bench) \
-    X(compare)
+    X(compare) \
+    X(check) \
+    X(diff)
 // clang-format on
 
 enum { ANY_NUMBER = -1 };
@@ -37,11 +40,12 @@ struct command {
     const char *files;   // what --out DIR receives: "loss.png, loss.json ..."
     // How many models and documents it takes; max ANY_NUMBER: no limit.
     int min_models, max_models, min_documents, max_documents;
-    bool words;              // operands are words that run() reads: no models, no documents
-    bool tokenizer_is_model; // a tokenizer's file, or a folder with one, will do as a model
-    unsigned takes;          // TAKES_... bits
-    const option_spec *own;  // its own options, offsets into a struct of own_size bytes that
-    size_t n_own, own_size;  // starts as a copy of own_defaults (NULL: zeros)
+    bool words;                  // operands are words that run() reads: no models, no documents
+    bool tokenizer_is_model;     // a tokenizer's file, or a folder with one, will do as a model
+    const char *document_option; // its own OPT_TEXTS that names further documents; NULL: none
+    unsigned takes;              // TAKES_... bits
+    const option_spec *own;      // its own options, offsets into a struct of own_size bytes that
+    size_t n_own, own_size;      // starts as a copy of own_defaults (NULL: zeros)
     const void *own_defaults;
     // Operands are already split and counted. Returns the exit code; a filled *e wins over it.
     int (*run)(const options *o, err *e);

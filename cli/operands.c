@@ -119,15 +119,41 @@ static bool check_number(const command *c, const char *noun, size_t n, int least
     return true;
 }
 
+// The values of the option that names documents; NULL: the command has none.
+static const text_list *named_documents(const options *o) {
+    const command *c = o->command;
+    for (size_t i = 0; c->document_option && i < c->n_own; i++)
+        if (strcmp(c->own[i].name, c->document_option) == 0)
+            return (const text_list *)((const char *)o->own + c->own[i].at);
+    return NULL;
+}
+
+static bool add_named(options *o, const text_list *named, size_t *dashes, err *e) {
+    for (size_t i = 0; named && i < named->n; i++) {
+        operand_kind k = classify(o->command, named->v[i], e);
+        if (k == IS_WRONG)
+            return false;
+        if (k == IS_MODEL)
+            return err_set(e, ERR_USAGE, "option --%s: %s is a model, not a document",
+                           o->command->document_option, text_show(named->v[i]));
+        o->document[o->n_documents++] = named->v[i];
+        *dashes += strcmp(named->v[i], "-") == 0;
+    }
+    return true;
+}
+
 bool operands_split(options *o, err *e) {
     const command *c = o->command;
     if (c->words)
         return true;
-    if (o->n_operands == 0 && c->min_models + c->min_documents > 0)
+    const text_list *named = named_documents(o);
+    size_t n_named = named ? named->n : 0;
+    if (o->n_operands + n_named == 0 && c->min_models + c->min_documents > 0)
         return err_set(e, ERR_USAGE, "%s: nothing to work on; usage: deltop %s [OPTIONS] %s",
                        c->name, c->name, c->usage);
     o->model = mem_zalloc(o->n_operands + 1, sizeof *o->model, "the command line", e);
-    o->document = mem_zalloc(o->n_operands + 1, sizeof *o->document, "the command line", e);
+    o->document =
+        mem_zalloc(o->n_operands + n_named + 1, sizeof *o->document, "the command line", e);
     if (!o->model || !o->document)
         return false;
     size_t dashes = 0;
@@ -142,6 +168,8 @@ bool operands_split(options *o, err *e) {
             o->document[o->n_documents++] = s;
         dashes += strcmp(s, "-") == 0;
     }
+    if (!add_named(o, named, &dashes, e))
+        return false;
     if (dashes > 1)
         return err_set(e, ERR_USAGE, "%s: standard input (-) can be read only once", c->name);
     return check_number(c, "model", o->n_models, c->min_models, c->max_models,

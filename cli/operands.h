@@ -1,7 +1,8 @@
 // cli/operands.h - which words of the command line are models and which are documents.
 //
 // A MODEL is a folder with config.json, or a .safetensors file. Everything else that exists is a
-// DOCUMENT, and so is "-" (standard input).
+// DOCUMENT, and so is "-" (standard input). Documents that the command's document_option names come
+// behind the others.
 #ifndef DELTOP_OPERANDS_H
 #define DELTOP_OPERANDS_H
 

@@ -61,7 +61,18 @@ char *results_shell_word(const char *s, err *e) {
     return NULL;
 }
 
+static bool left_out_of(const char *const *left_out, const char *name) {
+    for (; left_out && *left_out; left_out++)
+        if (strcmp(*left_out, name) == 0)
+            return true;
+    return false;
+}
+
 char *results_command_line(const options *o, err *e) {
+    return results_command_line_but(o, NULL, e);
+}
+
+char *results_command_line_but(const options *o, const char *const *left_out, err *e) {
     line l = {0};
     put(&l, "deltop ", e);
     put(&l, o->command->name, e);
@@ -71,7 +82,7 @@ char *results_command_line(const options *o, err *e) {
     }
     for (size_t i = 0; i < N_SHARED + o->command->n_own; i++) {
         const option_spec *s = i < N_SHARED ? &options_shared()[i] : &o->command->own[i - N_SHARED];
-        if (!o->given[i])
+        if (!o->given[i] || left_out_of(left_out, s->name))
             continue;
         if (s->kind == OPT_TEXTS) { // every one of them
             const text_list *all = (const text_list *)((const char *)o->own + s->at);

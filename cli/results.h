@@ -43,5 +43,7 @@ char *results_shell_word(const char *s, err *e);
 // The command line as given, arguments quoted for a shell; home folders are cut to base names.
 // Caller frees.
 char *results_command_line(const options *o, err *e);
+// The same without the options named in left_out (NULL at its end): those that change no number.
+char *results_command_line_but(const options *o, const char *const *left_out, err *e);
 
 #endif

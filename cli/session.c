@@ -51,7 +51,8 @@ bool session_model(session *s, size_t i, err *e) {
     s->m = model_open(path, s->be, e);
     if (!s->m)
         return false;
-    tell_notes(s->m, path);
+    if (!s->told)
+        tell_notes(s->m, path);
     bool text = false;
     for (size_t d = 0; d < s->o->n_documents; d++)
         text |= !reading_is_ids(s->o->document[d]);
@@ -180,13 +181,15 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     }
     if (!document_read(path, &how, &r->d, e))
         return false;
-    if (r->d.bad_utf8)
+    if (r->d.bad_utf8 && !s->told)
         say_warning("%s: %zu parts that are no UTF-8, read as U+FFFD", text_show(shown),
                     r->d.bad_utf8);
     r->length = s->o->length ? s->o->length : r->d.n;
     if (r->length > r->d.n) {
-        say_note("%s has %lld tokens, fewer than --length %lld: one row of %lld", text_show(shown),
-                 (long long)r->d.n, (long long)s->o->length, (long long)r->d.n);
+        if (!s->told)
+            say_note("%s has %lld tokens, fewer than --length %lld: one row of %lld",
+                     text_show(shown), (long long)r->d.n, (long long)s->o->length,
+                     (long long)r->d.n);
         r->length = r->d.n;
     }
     if (r->length < least) {
@@ -199,8 +202,10 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     int64_t whole = r->length ? r->d.n / r->length : 0;
     r->n = s->o->rows == 0 ? whole : s->o->rows;
     if (r->n > whole) {
-        say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld", text_show(shown),
-                 (long long)whole, whole == 1 ? "" : "s", (long long)r->length, (long long)r->n);
+        if (!s->told)
+            say_note("%s: %lld whole row%s of %lld tokens, fewer than --rows %lld",
+                     text_show(shown), (long long)whole, whole == 1 ? "" : "s",
+                     (long long)r->length, (long long)r->n);
         r->n = whole;
     }
     r->unread = r->d.n - r->n * r->length;

@@ -18,6 +18,7 @@ typedef struct session {
     tokenizer *t; // its tokenizer, NULL when no document needs one; owned
     int32_t bos;  // for --add-bos and --reset-at-bos, -1 otherwise
     FILE *input;  // standard input kept, so that several models can read it; owned
+    bool told;    // remarks about models and documents have been made before: not again
 } session;
 
 // Opens the device of --device in the precision of --precision.
@@ -26,7 +27,7 @@ void session_close(session *s); // also after a failed open
 
 // Opens o->model[i] and, when a document needs one, its tokenizer; the one before is closed. What
 // the loader noticed (stray files, old names) is said as notes, tensors that nothing reads as a
-// warning. The training length is that of --train-length, else the config's.
+// warning. Without a backend only the head is read: names and shapes. The training length is that of --train-length, else the config's.
 bool session_model(session *s, size_t i, err *e);
 int64_t session_train_length(const session *s);
 

@@ -49,6 +49,15 @@ static void run_norm(fwd *f, const row_norm *n, mat x, mat y) {
         op->rms_norm(f->be, x, n->w, eps, y);
 }
 
+static bool tell_output(fwd *f, mat y, err *e) {
+    for (int i = 0; i < f->n_probes; i++) {
+        const probe *p = f->probes[i];
+        if (p->on_output && !p->on_output(p->ctx, f->t0, y, f->m->head, f->be, e))
+            return false;
+    }
+    return true;
+}
+
 // One branch: x <- x + scale * post_norm(body(pre_norm(x))). *in is what the body read.
 static void run_branch(fwd *f, const branch *b, mat x, mat *in) {
     if (!b->beside) {
@@ -104,15 +113,18 @@ static bool run_block(fwd *f, mat x, mat scratch, int layers, const int32_t *ids
         if (!tell_hidden(f, L, x, e))
             return false;
     }
-    bool want_loss = false;
-    for (int i = 0; i < f->n_probes; i++)
+    bool want_loss = false, want_output = false;
+    for (int i = 0; i < f->n_probes; i++) {
         want_loss |= f->probes[i]->on_loss != NULL || f->probes[i]->on_logits != NULL;
-    if (!want_loss || layers < f->m->info.n_layers)
+        want_output |= f->probes[i]->on_output != NULL;
+    }
+    if (!(want_loss || want_output) || layers < f->m->info.n_layers)
         return true;
     run_norm(f, &f->m->norm, x, scratch);
     op->activate(f->be, scratch, ACT_NONE, f->m->logit_scale);
-    op->losses(f->be, scratch, f->m->head, targets, loss, best);
-    return healthy(f, e);
+    if (want_loss)
+        op->losses(f->be, scratch, f->m->head, targets, loss, best);
+    return healthy(f, e) && tell_output(f, scratch, e);
 }
 
 // Tokens at a time for a backend that tells its free memory: a few tokens are read and the scratch

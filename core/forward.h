@@ -29,6 +29,9 @@ typedef struct probe {
     bool (*on_logits)(void *ctx, int64_t t, const double *logits, int64_t n_vocab, err *e);
     // The state [H*K, V] after the row's last token, once per linear mixer.
     bool (*on_final_state)(void *ctx, int layer, mat state, backend *be, err *e);
+    // What the head reads: y [T, D], normed and scaled. Logits of token t0 + i + 1 are y[i] head^T, head
+    // [n_vocab, D]: whoever wants them makes a tile at a time (analyses/kl.h). y is the pass's own.
+    bool (*on_output)(void *ctx, int64_t t0, mat y, mat head, backend *be, err *e);
 } probe;
 
 enum { FWD_SLOTS = 4 };

@@ -16,6 +16,7 @@ run inspect examples/small-deltaproduct2
 run loss $models $text --length 32k --out "$out"
 run erank $models $text --length 32k --out "$out"
 run spectrum $models $text --length 32k --out "$out"
+run report $models --doc $text --length 4k --rows 2 --out "$out/report"
 run bench --suite quick --out "$out"
 cat <<EOF
 
@@ -27,6 +28,8 @@ What the pictures in $out show
   spectrum.png  A DeltaNet token has real eigenvalues only; DeltaProduct's tokens can have complex
                 pairs, rotations: 2 in 100 with a gate, 2 in 10000 without.
   bench.png     Time of every kind of kernel on one core, over the least that it could take.
+  report/index.html
+                One page over the three models: findings in words, every head in tables that sort.
 Beside them: the numbers as CSV, JSON and NPY. Done in $(($(date +%s) - start)) s.
 
 The same live, in a terminal:  ./deltop $models $text

@@ -325,7 +325,7 @@ static void tiny_screens_show_prompt_and_errors(void **state) {
              "Enter\nexpect ^done\nresize 2x30\nexpect @40 loss\nkey : x y z Enter\nexpect no "
              "command\nkey Esc ?\nexpect no room\nkey l\nresize 3x30\nexpect L0.H1\n"
              "resize 10x40\nreject help ═\nkey :\ntype filter layer=1 & head=2 & erank>foo\nkey "
-             "Enter\nexpect expected a number\nkey Backspace\nexpect erank>fo *$\n",
+             "Enter\nexpect no \"foo\"\nkey Backspace\nexpect erank>fo *$\n",
              folder, LIST(MODEL, TEXT, "--length", "64", "--snapshot", "24x80"));
     run_free(&r);
     static const char *const sizes[] = {"5x30", "12x60"};

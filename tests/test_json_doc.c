@@ -71,6 +71,13 @@ static void every_key_is_explained(void **state) {
     SAYS("inspect", MODEL, "--json", "--stats", "--dry-run");
     SAYS("inspect", "tests/cases/golden/gdn-hybrid-swa", "--json");
     SAYS("explain", "--table", "--json");
+    SAYS("diff", MODEL, "examples/small-deltanet", TEXT, "--json", "--length", "64");
+    SAYS("diff", MODEL, "examples/small-gated-deltaproduct2", "--json");
+    const char *rules = files_path("rules.ini"), *facts = files_path("results.jsonl");
+    files_text(rules, "loss(4k) < 3\n");
+    files_text(facts, "{\"name\": \"loss\", \"value\": 2, \"model\": \"m\", \"position\": 4096}\n");
+    SAYS("check", rules, facts, "--json");
+    SAYS("check", rules, "--list", "--json");
     printf("measured %d keys in documents of JSON\n", keys);
     assert_true(keys > 2000);
     free(page);

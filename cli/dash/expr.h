@@ -1,9 +1,7 @@
-// cli/dash/expr.h - small expressions over heads: `erank>30 & layer=9`, `!dead`, `norm<1 | beta>1.5`.
+// cli/dash/expr.h - filters over heads: `erank>30 & layer=9`, `!dead`, `norm<1 | beta>1.5`.
 //
-//     or   = and { "|" and }        and = not { "&" not }        not = "!" not | "(" or ")" | test
-//     test = name [ ("<" | "<=" | ">" | ">=" | "=" | "!=") number ]
-//
-// A name alone is true when it is neither 0 nor NaN; a comparison with NaN is false.
+// The language is that of analyses/expr.h, without calls. A name alone is true when it is neither 0 nor
+// NaN; a comparison with NaN is false.
 #ifndef DELTOP_DASH_EXPR_H
 #define DELTOP_DASH_EXPR_H
 

@@ -1,0 +1,81 @@
+#include "analyses/facts_names.h"
+
+#include <string.h>
+
+// In the order of docs/facts.md, which a test holds it against.
+const fact_name fact_names[] = {
+    {"train_length", false, FACT_OF_MODEL},
+    {"layers", false, FACT_OF_MODEL},
+    {"K", false, FACT_OF_LAYER},
+    {"V", false, FACT_OF_LAYER},
+    {"n_h", false, FACT_OF_LAYER},
+    {"heads", false, FACT_OF_LAYER},
+    {"beta_max", false, FACT_OF_LAYER},
+    {"state_bytes", false, FACT_OF_MODEL},
+    {"rows", false, FACT_OF_MODEL},
+    {"row_tokens", false, FACT_OF_MODEL},
+    {"documents", false, FACT_OF_MODEL},
+    {"loss_not_finite", false, FACT_OF_MODEL},
+    {"state_not_finite", false, FACT_OF_HEAD_AND_MODEL},
+    {"flags", false, FACT_OF_MODEL},
+    {"precision_error", false, FACT_OF_MODEL},
+    {"precision_bias", false, FACT_OF_MODEL},
+    {"strength", false, FACT_OF_HEAD_AND_MODEL},
+    {"product_norm", false, FACT_OF_HEAD_AND_MODEL},
+    {"not_contracting", false, FACT_OF_HEAD_AND_MODEL},
+    {"loss", true, FACT_OF_MODEL},
+    {"ppl", true, FACT_OF_MODEL},
+    {"loss_mean", false, FACT_OF_MODEL},
+    {"accuracy", false, FACT_OF_MODEL},
+    {"extrapolation_index", false, FACT_OF_MODEL},
+    {"loss_difference", true, FACT_OF_MODEL},
+    {"erank", true, FACT_OF_HEAD_AND_MODEL},
+    {"erank_growth", false, FACT_OF_HEAD_AND_MODEL},
+    {"erank_growing", false, FACT_OF_MODEL},
+    {"state_norm", true, FACT_OF_HEAD_AND_MODEL},
+    {"state_norm_growth", false, FACT_OF_HEAD_AND_MODEL},
+    {"state_spectral", true, FACT_OF_HEAD_AND_MODEL},
+    {"stable_rank", true, FACT_OF_HEAD_AND_MODEL},
+    {"state_nuclear", true, FACT_OF_HEAD_AND_MODEL},
+    {"state_condition", true, FACT_OF_HEAD_AND_MODEL},
+    {"top_energy", true, FACT_OF_HEAD_AND_MODEL},
+    {"norm_outlier", false, FACT_OF_HEAD},
+    {"delta_loss", true, FACT_OF_HEAD_AND_MODEL},
+    {"write_size", true, FACT_OF_HEAD_AND_MODEL},
+    {"gate", true, FACT_OF_HEAD_AND_MODEL},
+    {"gate_half_life", true, FACT_OF_HEAD_AND_MODEL},
+    {"gate_open", true, FACT_OF_HEAD_AND_MODEL},
+    {"gate_closed", true, FACT_OF_HEAD_AND_MODEL},
+    {"gate_saturated", true, FACT_OF_HEAD_AND_MODEL},
+    {"beta", true, FACT_OF_HEAD_AND_MODEL},
+    {"beta_low", true, FACT_OF_HEAD_AND_MODEL},
+    {"beta_high", true, FACT_OF_HEAD_AND_MODEL},
+    {"beta_saturated", true, FACT_OF_HEAD_AND_MODEL},
+    {"reflecting", true, FACT_OF_HEAD_AND_MODEL},
+    {"key_norm", true, FACT_OF_HEAD_AND_MODEL},
+    {"key_overlap", true, FACT_OF_HEAD_AND_MODEL},
+    {"key_pca3", false, FACT_OF_HEAD_AND_MODEL},
+    {"key_pca3_centred", false, FACT_OF_HEAD_AND_MODEL},
+    {"key_rank", false, FACT_OF_HEAD_AND_MODEL},
+    {"complex_share", false, FACT_OF_HEAD_AND_MODEL},
+    {"negative_share", false, FACT_OF_HEAD_AND_MODEL},
+    {"median_modulus", false, FACT_OF_HEAD_AND_MODEL},
+    {"lyapunov_rate", false, FACT_OF_HEAD_AND_MODEL},
+    {"half_life", false, FACT_OF_HEAD_AND_MODEL},
+    {"half_life_never", false, FACT_OF_HEAD_AND_MODEL},
+    {"product_radius", false, FACT_OF_HEAD_AND_MODEL},
+    {"boundaries", false, FACT_OF_MODEL},
+    {"boundary_gate", false, FACT_OF_HEAD_AND_MODEL},
+    {"boundary_norm", false, FACT_OF_HEAD_AND_MODEL},
+    {"boundary_auc_gate", false, FACT_OF_HEAD_AND_MODEL},
+    {"boundary_auc_norm", false, FACT_OF_HEAD_AND_MODEL},
+    {"boundary_auc", false, FACT_OF_HEAD_AND_MODEL},
+};
+const size_t n_fact_names = sizeof fact_names / sizeof *fact_names;
+
+const fact_name *fact_name_find(const char *name) {
+    for (size_t i = 0; i < n_fact_names; i++)
+        if (strcmp(fact_names[i].name, name) == 0)
+            return &fact_names[i];
+    return NULL;
+}

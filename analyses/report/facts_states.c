@@ -1,0 +1,133 @@
+// Facts about states (S01, S04): ranks, norms, growth past the training length, outliers.
+#include "analyses/erank_stats.h"
+#include "analyses/report/maker.h"
+#include "core/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void sampled(maker *m, const char *name, const char *unit, erank_quantity q, over_heads kind,
+                    bool only_end) {
+    int64_t T = m->p->loss.n + 1;
+    for (size_t k = only_end ? m->n_positions - 1 : 0; k < m->n_positions; k++) {
+        int64_t N = only_end ? T : m->position[k], used = 0;
+        for (int64_t i = 0; i < m->p->n; i++)
+            for (size_t h = 0; h < m->n_heads; h++) {
+                const erank_result *r = &m->p->row[i].erank;
+                const double *line = erank_line(r, q, 0, m->head[h].at, m->head[h].head);
+                m->v[(size_t)i * m->n_heads + h] = maker_mean_at(line, r->positions, r->every, T, N,
+                                                                 kind == OVER_GEOMETRIC, &used);
+            }
+        if (used)
+            maker_heads(m, name, unit, kind, N, has_all, "");
+    }
+}
+
+// Past the training length against the second half of it.
+static void growth(maker *m) {
+    int64_t L = m->p->loss.train_length;
+    bool known = L > 0 && m->p->loss.n + 1 > L;
+    const char *how = known   ? "samples past the training length against those of its second half"
+                      : L > 0 ? "the rows do not pass the training length"
+                              : "training length unknown";
+    size_t n = m->n_heads, growing = 0;
+    double *norm = mem_alloc((size_t)m->p->n * n, sizeof *norm, "growth of norms", m->e);
+    if (!norm) {
+        m->ok = false;
+        return;
+    }
+    for (int64_t i = 0; m->ok && i < m->p->n; i++) {
+        erank_stats s;
+        const erank_result *r = &m->p->row[i].erank;
+        m->ok = erank_stats_make(r, &s, m->e);
+        for (size_t h = 0; m->ok && h < n; h++) {
+            const erank_head *x = &s.head[m->head[h].at * r->n_heads + m->head[h].head];
+            m->v[(size_t)i * n + h] = x->growth;
+            norm[(size_t)i * n + h] = log(x->norm_growth);
+        }
+        erank_stats_free(&s);
+    }
+    for (size_t h = 0; h < n; h++) {
+        double sum = 0;
+        for (int64_t i = 0; i < m->p->n; i++)
+            sum += m->v[(size_t)i * n + h];
+        growing += sum / (double)m->p->n > 1;
+    }
+    // maker_heads leaves the means over heads of each row in by_row; it spoils them.
+    maker_heads(m, "erank_growth", "1", OVER_MEAN, FACT_NONE, has_all, how);
+    for (int64_t i = 0; i < m->p->n && m->p->n > 1; i++) {
+        double sum = 0;
+        for (size_t h = 0; h < n; h++)
+            sum += m->v[(size_t)i * n + h];
+        maker_number(m, "erank_growth", sum / (double)n, "1",
+                     (place){FACT_NONE, FACT_NONE, FACT_NONE, i}, how);
+    }
+    maker_number(m, "erank_growing", known ? (double)growing : NAN, "heads", PLACE_ALL,
+                 known ? "whose effective rank grows by more than 1" : how);
+    for (size_t i = 0; i < (size_t)m->p->n * n; i++)
+        m->v[i] = norm[i];
+    maker_heads(m, "state_norm_growth", "1", OVER_GEOMETRIC, FACT_NONE, has_all, how);
+    free(norm);
+}
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n) {
+    qsort(v, n, sizeof *v, by_size);
+    return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+// x [n] -> how many robust standard deviations each lies from their median.
+static void robust(double *x, size_t n, double *scratch) {
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(x[i]))
+            scratch[known++] = x[i];
+    double middle = median(scratch, known);
+    known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(x[i]))
+            scratch[known++] = fabs(x[i] - middle);
+    double spread = 1.4826 * median(scratch, known);
+    for (size_t i = 0; i < n; i++)
+        x[i] = spread > 0 ? (x[i] - middle) / spread : x[i] == middle ? 0 : NAN;
+}
+
+static void outliers(maker *m) {
+    int64_t used, T = m->p->loss.n + 1;
+    double *scratch = mem_alloc(m->n_heads, sizeof *scratch, "norms", m->e);
+    if (!scratch) {
+        m->ok = false;
+        return;
+    }
+    for (int64_t i = 0; i < m->p->n; i++) {
+        const erank_result *r = &m->p->row[i].erank;
+        double *v = m->v + (size_t)i * m->n_heads;
+        for (size_t h = 0; h < m->n_heads; h++)
+            v[h] = maker_mean_at(erank_line(r, ERANK_NORM, 0, m->head[h].at, m->head[h].head),
+                                 r->positions, r->every, T, T, true, &used);
+        robust(v, m->n_heads, scratch);
+    }
+    free(scratch);
+    maker_heads(m, "norm_outlier", "1", OVER_NOTHING, FACT_NONE, has_all,
+                "robust standard deviations of ln state_norm from the model's median");
+}
+
+void facts_of_states(maker *m) {
+    char unit[32];
+    if (m->n_heads == 0)
+        return;
+    snprintf(unit, sizeof unit, "of %d", m->p->erank.max_rank);
+    sampled(m, "erank", unit, ERANK_RANK, OVER_MEAN, false);
+    sampled(m, "state_norm", "1", ERANK_NORM, OVER_GEOMETRIC, false);
+    sampled(m, "state_spectral", "1", ERANK_SPECTRAL, OVER_GEOMETRIC, false);
+    sampled(m, "stable_rank", "1", ERANK_STABLE, OVER_MEAN, false);
+    sampled(m, "top_energy", "1", ERANK_ENERGY, OVER_MEAN, false);
+    sampled(m, "state_nuclear", "1", ERANK_NUCLEAR, OVER_GEOMETRIC, true);
+    sampled(m, "state_condition", "1", ERANK_CONDITION, OVER_GEOMETRIC, true);
+    growth(m);
+    outliers(m);
+}

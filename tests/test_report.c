@@ -1,0 +1,703 @@
+// deltop report as users run it: facts against other programs, stopping and going on, full disks, bad
+// models, names, rules. Uses examples/.
+#include "core/npy.h"
+#include "tests/files.h"
+#include "tests/run.h"
+#include "tests/tiny_model.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DN   "examples/small-deltanet"
+#define DP   "examples/small-deltaproduct2"
+#define GDP  "examples/small-gated-deltaproduct2"
+#define TEXT "examples/text_kjv.txt"
+
+enum { MAX_WORDS = 40 };
+
+static run start(const char *const *words, int kill_after_ms) {
+    const char *argv[MAX_WORDS + 2] = {"report"};
+    run r = {.argv = argv, .timeout = 120};
+    for (int i = 0; words[i] && i < MAX_WORDS; i++)
+        argv[i + 1] = words[i];
+    if (kill_after_ms) {
+        r.signal = SIGKILL;
+        r.signal_after = kill_after_ms / 1000.0;
+    }
+    assert_true(run_program(&r));
+    r.argv = NULL;
+    return r;
+}
+
+static run report(int code, const char *const *words) {
+    run r = start(words, 0);
+    if (r.code != code)
+        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
+    return r;
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+// Keeps a path from files_path, whose buffers rotate.
+static const char *keep(const char *path) {
+    static char kept[16][512];
+    static int next;
+    char *to = kept[next++ % 16];
+    snprintf(to, sizeof kept[0], "%s", path);
+    return to;
+}
+
+static const char *out_folder(const char *name) {
+    return keep(files_path("%s", name));
+}
+
+// ---- facts --------------------------------------------------------------------------------------
+
+typedef struct lines {
+    json_t **v;
+    size_t n;
+} lines;
+
+static lines read_lines(const char *folder) {
+    lines l = {0};
+    size_t n = 0;
+    char *text = files_read(files_path("%s/results.jsonl", folder), &n), *at = text;
+    // files_path joins with the test's folder; OUT is below it.
+    for (char *end; (end = strchr(at, '\n')); at = end + 1) {
+        json_error_t why;
+        l.v = realloc(l.v, (l.n + 1) * sizeof *l.v);
+        l.v[l.n] = json_loadb(at, (size_t)(end - at), 0, &why);
+        if (!l.v[l.n++])
+            fail_msg("line %zu of results.jsonl: %s", l.n, why.text);
+    }
+    assert_int_equal(at - text, n); // the last line ends too
+    free(text);
+    return l;
+}
+
+static void lines_free(lines *l) {
+    for (size_t i = 0; i < l->n; i++)
+        json_decref(l->v[i]);
+    free(l->v);
+}
+
+// -1: without the key.
+static const json_t *fact(const lines *l, const char *name, const char *model, int layer, int head,
+                          int64_t position, int row) {
+    const json_t *found = NULL;
+    for (size_t i = 0; i < l->n; i++) {
+        const json_t *v = l->v[i], *x;
+#define IS(key, want)                                                                              \
+    ((x = json_object_get(v, key)) ? json_integer_value(x) == (want) : (want) == -1)
+        if (strcmp(json_string_value(json_object_get(v, "name")), name) == 0 &&
+            strcmp(json_string_value(json_object_get(v, "model")), model) == 0 &&
+            IS("layer", layer) && IS("head", head) && IS("position", position) && IS("row", row)) {
+            assert_null(found); // a fact stands once
+            found = v;
+        }
+#undef IS
+    }
+    if (!found)
+        fail_msg("no fact %s of %s L%d.H%d at %lld row %d", name, model, layer, head,
+                 (long long)position, row);
+    return found;
+}
+
+static double value(const lines *l, const char *name, const char *model, int layer, int head,
+                    int64_t position, int row) {
+    const json_t *v = json_object_get(fact(l, name, model, layer, head, position, row), "value");
+    return json_is_null(v) ? NAN : json_number_value(v);
+}
+
+static npy shared_array(const char *name) {
+    err e = {0};
+    npy a = {0};
+    const char *path = files_shared(name);
+    if (!path)
+        skip();
+    if (!npy_read(path, &a, &e))
+        fail_msg("%s", e.text);
+    return a;
+}
+
+// The reference program computes losses, ranks and norms in float64, the latter after every 64 tokens.
+static void facts_agree_with_a_float64_program(void **unused) {
+    (void)unused;
+    const char *model = files_shared("checkpoints/small-gated-deltaproduct2");
+    if (!model)
+        skip();
+    model = keep(model);
+    const char *text = keep(files_shared("documents/text_kjv.txt")), *out = out_folder("facts");
+    run r = report(0, WORDS(model, "--doc", text, "--length", "2k", "--every", "64", "--out", out));
+    run_free(&r);
+    lines l = read_lines("facts");
+    const char *name = "small-gated-deltaproduct2";
+    npy loss = shared_array("peer/small-gated-deltaproduct2/loss64_text_kjv.npy"),
+        rank = shared_array("peer/small-gated-deltaproduct2/erank64_text_kjv.npy"),
+        norm = shared_array("peer/small-gated-deltaproduct2/norm64_text_kjv.npy");
+    const double *x = loss.data, *ranks = rank.data, *norms = norm.data;
+    double worst_loss = 0, worst_rank = 0, worst_norm = 0;
+    for (int64_t N = 64; N <= 2048; N *= 2) {
+        double sum = 0;
+        int64_t to = N < 2047 ? N : 2047;
+        for (int64_t i = N / 2; i < to; i++)
+            sum += x[i];
+        double mean = sum / (double)(to - N / 2), got = value(&l, "loss", name, -1, -1, N, -1);
+        worst_loss = fmax(worst_loss, fabs(got - mean));
+        assert_true(fabs(value(&l, "ppl", name, -1, -1, N, -1) - exp(got)) < 1e-9 * exp(got));
+        for (int L = 0; L < 4; L++)
+            for (int h = 0; h < 4; h++) {
+                const double *a = ranks + (L * 4 + h) * 512, *b = norms + (L * 4 + h) * 512;
+                double rank_sum = 0, norm_sum = 0;
+                int64_t n = 0;
+                for (int64_t i = 0; i < 512; i++)
+                    if (2 * (i + 1) * 64 > N && (i + 1) * 64 <= N) {
+                        rank_sum += a[i];
+                        norm_sum += log(b[i]);
+                        n++;
+                    }
+                worst_rank =
+                    fmax(worst_rank,
+                         fabs(value(&l, "erank", name, L, h, N, -1) / (rank_sum / (double)n) - 1));
+                worst_norm = fmax(worst_norm, fabs(log(value(&l, "state_norm", name, L, h, N, -1)) -
+                                                   norm_sum / (double)n));
+            }
+    }
+    // L = 512.
+    double past = 0, before = 0;
+    for (int i = 512; i < 2047; i++)
+        past += x[i] / 1535;
+    for (int i = 256; i < 512; i++)
+        before += x[i] / 256;
+    worst_loss = fmax(worst_loss,
+                      fabs(value(&l, "extrapolation_index", name, -1, -1, -1, -1) - past + before));
+    printf("measured: against float64, loss %.1e nats, effective rank %.1e, norm %.1e relative\n",
+           worst_loss, worst_rank, worst_norm);
+    // float32 against float64: means of losses to 1e-5, ranks and norms of single states to 1e-3.
+    assert_true(worst_loss < 1e-5 && worst_rank < 1e-3 && worst_norm < 1e-3);
+    double error = value(&l, "precision_error", name, -1, -1, -1, -1);
+    assert_true(error > 0 && error < 1e-3);
+    npy_free(&loss);
+    npy_free(&rank);
+    npy_free(&norm);
+    lines_free(&l);
+}
+
+// docs/facts.md is what writers of rules read.
+static void every_fact_is_documented_and_finite_or_explained(void **unused) {
+    (void)unused;
+    size_t n = 0;
+    FILE *f = fopen("docs/facts.md", "r");
+    char *doc = calloc(1, 1 << 17);
+    n = f ? fread(doc, 1, (1 << 17) - 1, f) : 0;
+    assert_true(n > 1000);
+    fclose(f);
+    files_text(files_path("docs.jsonl"),
+               "{\"text\": \"In the beginning God created the heaven and the earth.\"}\n"
+               "{\"text\": \"And the earth was without form, and void; and darkness was upon the "
+               "face of the deep.\"}\n"
+               "{\"text\": \"And God said, Let there be light: and there was light.\"}\n");
+    const char *docs = keep(files_path("docs.jsonl")), *out = out_folder("documented");
+    run r = report(0, WORDS(GDP, DP, "--doc", docs, "--train-length", "16", "--out", out));
+    run_free(&r);
+    lines l = read_lines("documented");
+    for (size_t i = 0; i < l.n; i++) {
+        const char *name = json_string_value(json_object_get(l.v[i], "name"));
+        char quoted[128];
+        snprintf(quoted, sizeof quoted, "`%s`", name);
+        if (!strstr(doc, quoted))
+            fail_msg("docs/facts.md does not name %s", name);
+        const json_t *v = json_object_get(l.v[i], "value"), *how = json_object_get(l.v[i], "how");
+        if (json_is_null(v) && !how)
+            fail_msg("%s is null and does not say why", json_dumps(l.v[i], JSON_SORT_KEYS));
+    }
+    assert_true(value(&l, "boundaries", "small-deltaproduct2", -1, -1, -1, -1) == 2);
+    assert_true(value(&l, "documents", "small-deltaproduct2", -1, -1, -1, -1) == 3);
+    lines_free(&l);
+    free(doc);
+}
+
+// ---- the same bytes -----------------------------------------------------------------------------
+
+static const char *compare_to;
+static size_t compare_from;
+static int compared;
+
+static int same_file(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st, (void)at;
+    if (type != FTW_F)
+        return 0;
+    if (strstr(path, ".tmp."))
+        fail_msg("%s was left behind", path);
+    char other[1024];
+    snprintf(other, sizeof other, "%s%s", compare_to, path + compare_from);
+    size_t n = 0, m = 0;
+    char *a = files_read(path, &n), *b = files_read(other, &m);
+    if (n != m || memcmp(a, b, n) != 0)
+        fail_msg("%s (%zu bytes) and %s (%zu bytes) differ", path, n, other, m);
+    free(a);
+    free(b);
+    compared++;
+    return 0;
+}
+
+// Every file of a is in b and the same; and the other way round.
+static void same_folders(const char *a, const char *b) {
+    compared = 0;
+    compare_to = b;
+    compare_from = strlen(a);
+    assert_int_equal(nftw(a, same_file, 16, FTW_PHYS), 0);
+    compare_to = a;
+    compare_from = strlen(b);
+    assert_int_equal(nftw(b, same_file, 16, FTW_PHYS), 0);
+}
+
+static const char *const three[] = {DN,         DP,          GDP,      "--doc",   TEXT,
+                                    "--length", "1k",        "--rows", "3",       "--every",
+                                    "64",       "--samples", "2",      "--quiet", NULL};
+
+static run three_into(const char *out, const char *threads, int kill_after_ms) {
+    const char *words[MAX_WORDS];
+    int n = 0;
+    for (; three[n]; n++)
+        words[n] = three[n];
+    words[n++] = "--threads";
+    words[n++] = threads;
+    words[n++] = "--out";
+    words[n++] = out;
+    words[n] = NULL;
+    return start(words, kill_after_ms);
+}
+
+// Killed at three moments and started again each time; then with another number of threads.
+static void a_killed_report_goes_on_and_gives_the_same_bytes(void **unused) {
+    (void)unused;
+    const char *whole = out_folder("whole"), *killed = out_folder("killed"),
+               *one = out_folder("one-thread");
+    double from = files_seconds();
+    run r = three_into(whole, "2", 0);
+    double took = files_seconds() - from;
+    assert_int_equal(r.code, 0);
+    run_free(&r);
+    uint64_t seed = (uint64_t)getpid();
+    int at[3], ended = 0;
+    for (int i = 0; i < 3; i++) {
+        at[i] = (int)(1000 * took * (0.05 + 0.2 * (double)(tiny_next(&seed) % 1000) / 1000));
+        r = three_into(killed, "2", at[i] > 0 ? at[i] : 1);
+        ended += r.ended_by == SIGKILL;
+        run_free(&r);
+    }
+    r = three_into(killed, "2", 0);
+    if (r.code != 0)
+        fail_msg("exit code %d: %s", r.code, r.err);
+    run_free(&r);
+    same_folders(whole, killed);
+    printf("measured: killed %d times, after %d, %d and %d ms of %.0f; %d files the same\n", ended,
+           at[0], at[1], at[2], 1000 * took, compared);
+    assert_true(ended >= 1 && compared > 40);
+    r = three_into(one, "1", 0);
+    assert_int_equal(r.code, 0);
+    run_free(&r);
+    same_folders(whole, one);
+}
+
+static void results_of_other_settings_are_not_taken(void **unused) {
+    (void)unused;
+    const char *mixed = out_folder("mixed"), *fresh = out_folder("fresh");
+    static const char *const first[] = {"--length", "512"}, *const second[] = {"--length", "640"};
+    for (int i = 0; i < 2; i++) {
+        const char *const *o = i ? second : first;
+        run r = report(0, WORDS(DN, "--doc", TEXT, o[0], o[1], "--out", mixed));
+        run_free(&r);
+    }
+    run r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", fresh));
+    run_free(&r);
+    same_folders(mixed, fresh);
+    // A result that is damaged is made again.
+    size_t n = 0;
+    const char *row = "mixed/tasks/small-deltanet/text_kjv/row-0.safetensors";
+    char *bytes = files_read(files_path("%s", row), &n);
+    files_write(files_path("%s", row), bytes, n / 2);
+    free(bytes);
+    r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
+    run_free(&r);
+    same_folders(mixed, fresh);
+    // One that is whole but not ours, too: the same file under another model's name.
+    r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
+    if (!strstr(r.err, "1 of 1 rows are there already"))
+        fail_msg("said: %s", r.err);
+    run_free(&r);
+}
+
+// ---- what goes wrong ----------------------------------------------------------------------------
+
+static int left_over(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st, (void)at;
+    if (type == FTW_F && strstr(path, ".tmp"))
+        fail_msg("%s was left behind", path);
+    return 0;
+}
+
+// A small file system that fills up: root mounts one, others have a limit on the size of a file.
+static void a_full_disk_is_told_and_leaves_no_half_files(void **unused) {
+    (void)unused;
+    const char *out = out_folder("small");
+    files_mkdir(out);
+    bool mounted = mount("none", out, "tmpfs", 0, "size=700k") == 0;
+    struct rlimit old, small;
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = 60000;
+    if (!mounted) {
+        signal(SIGXFSZ, SIG_IGN); // inherited
+        setrlimit(RLIMIT_FSIZE, &small);
+    }
+    run r = start(WORDS(DN, "--doc", TEXT, "--length", "512", "--out", out), 0);
+    setrlimit(RLIMIT_FSIZE, &old);
+    signal(SIGXFSZ, SIG_DFL);
+    bool told = strstr(r.err, "cannot write: ") != NULL && strstr(r.err, out) != NULL;
+    int code = r.code;
+    char text[400];
+    snprintf(text, sizeof text, "%s", r.err);
+    run_free(&r);
+    int bad = nftw(out, left_over, 16, FTW_PHYS);
+    if (mounted)
+        umount(out);
+    assert_int_equal(bad, 0);
+    if (code != 1 || !told)
+        fail_msg("exit code %d: %s", code, text);
+    printf("measured: %s\n", mounted ? "a file system of 700 kB" : "a limit on the size of files");
+}
+
+static void a_folder_that_may_not_be_written_is_told_before_the_work(void **unused) {
+    (void)unused;
+    const char *locked = out_folder("locked");
+    files_mkdir(locked);
+    assert_int_equal(chmod(locked, 0500), 0);
+    bool root = geteuid() == 0;
+    if (root && access("/sys/kernel", X_OK) != 0) {
+        printf("SKIP: no folder that root may not write\n");
+        skip();
+    }
+    const char *out = root ? "/sys/kernel" : locked;
+    double from = files_seconds();
+    run r = report(1, WORDS(DN, "--doc", TEXT, "--out", out));
+    if (!strstr(r.err, out))
+        fail_msg("said: %s", r.err);
+    // All of the document would take seconds.
+    printf("measured: told after %.2f s\n", files_seconds() - from);
+    assert_string_equal(r.out, "");
+    run_free(&r);
+    chmod(locked, 0700);
+}
+
+// One of three models is damaged: the others are read, the page names it, exit code 1.
+static void a_damaged_model_is_named_and_the_others_are_read(void **unused) {
+    (void)unused;
+    tiny_model *m = tiny_load(DN);
+    tiny_drop(m, "model.layers.1.attn.q_proj.weight");
+    const char *damaged = keep(tiny_save(m, "damaged")), *out = out_folder("partly");
+    tiny_free(m);
+    files_write(keep(files_path("damaged/tokenizer.json")), "", 0);
+    size_t n = 0;
+    char *tokenizer = files_read(DN "/tokenizer.json", &n);
+    files_write(files_path("damaged/tokenizer.json"), tokenizer, n);
+    free(tokenizer);
+    run r = report(1, WORDS(damaged, DN, "--doc", TEXT, "--length", "256", "--out", out));
+    if (!strstr(r.out, "Missing") || !strstr(r.out, "q_proj"))
+        fail_msg("said: %s%s", r.out, r.err);
+    run_free(&r);
+    char *page = files_read(files_path("partly/index.html"), &n);
+    if (!strstr(page, "q_proj"))
+        fail_msg("the page does not name the tensor");
+    free(page);
+    lines l = read_lines("partly");
+    assert_true(value(&l, "loss", "small-deltanet", -1, -1, 256, -1) > 0);
+    lines_free(&l);
+    // Nothing but damaged models is an error, and no page.
+    r = report(1, WORDS(damaged, "--doc", TEXT, "--out", out_folder("none")));
+    assert_true(strstr(r.err, "q_proj") != NULL);
+    run_free(&r);
+    assert_true(access(files_path("none/index.html"), F_OK) != 0);
+}
+
+// A model with weights that are NaN: told, and still a page.
+static void losses_that_are_not_finite_are_findings(void **unused) {
+    (void)unused;
+    tiny_model *m = tiny_load(DN);
+    // A weight that is finite, and a product that is not.
+    tiny_get(m, "model.layers.2.attn.v_proj.weight")->v[5] = 3e38f;
+    tiny_get(m, "model.layers.2.attn_norm.weight")->v[5] = 1e10f;
+    const char *model = keep(tiny_save(m, "nan")), *out = out_folder("nan-out");
+    tiny_free(m);
+    size_t n = 0;
+    char *tokenizer = files_read(DN "/tokenizer.json", &n);
+    files_write(files_path("nan/tokenizer.json"), tokenizer, n);
+    free(tokenizer);
+    run r = report(0, WORDS(model, "--doc", TEXT, "--length", "256", "--out", out));
+    if (!strstr(r.out, "losses are NaN or infinite"))
+        fail_msg("said: %s%s", r.out, r.err);
+    run_free(&r);
+    lines l = read_lines("nan-out");
+    assert_true(value(&l, "loss_not_finite", "nan", -1, -1, -1, -1) > 0);
+    assert_true(isnan(value(&l, "loss", "nan", -1, -1, 256, -1)));
+    lines_free(&l);
+}
+
+// ---- heads out of line --------------------------------------------------------------------------
+
+// B128: heads of a random model are alike; the one whose A_log is shifted is first in the list, and is
+// named among the findings.
+static void B128_a_head_with_another_A_log_is_first_among_outliers(void **unused) {
+    (void)unused;
+    enum { LAYERS = 3, HEADS = 8 };
+    // Among heads that forget fast one that keeps, and among heads that keep one that forgets.
+    static const double bases[] = {1, -3}, shifts[] = {-6, 6};
+    int32_t ids[400];
+    uint64_t seed = 3;
+    for (int i = 0; i < 400; i++)
+        ids[i] = (int32_t)(tiny_next(&seed) % 30);
+    const char *doc = keep(files_path("ids.npy"));
+    err e = {0};
+    if (!npy_write(doc, NPY_I4, 1, (int64_t[]){400}, ids, &e))
+        fail_msg("%s", e.text);
+    double least = INFINITY;
+    for (int k = 0; k < 4; k++) {
+        int layer = k % LAYERS, head = (k * 3 + 1) % HEADS;
+        tiny_model *m = tiny_new((tiny_spec){.family = "gated_deltanet",
+                                             .D = 64,
+                                             .L = LAYERS,
+                                             .H = HEADS,
+                                             .Hk = HEADS,
+                                             .K = 16,
+                                             .V = 16,
+                                             .n_h = 1,
+                                             .n_vocab = 30,
+                                             .conv = 4,
+                                             .gate = true,
+                                             .seed = 11});
+        for (int L = 0; L < LAYERS; L++) { // alike, as after initialisation
+            tiny_tensor *a = tiny_get(m, "model.layers.%d.attn.A_log", L);
+            tiny_tensor *bias = tiny_get(m, "model.layers.%d.attn.dt_bias", L);
+            for (int h = 0; h < HEADS; h++) {
+                a->v[h] = bases[k % 2];
+                bias->v[h] = -1;
+            }
+        }
+        tiny_get(m, "model.layers.%d.attn.A_log", layer)->v[head] += shifts[k % 2];
+        const char *model = keep(tiny_save(m, "shifted")), *out = out_folder("shifted-out");
+        tiny_free(m);
+        run r = report(0, WORDS(model, "--doc", doc, "--out", out, "--json"));
+        run_free(&r);
+        lines l = read_lines("shifted-out");
+        double most = 0, next = 0, own = 0;
+        for (int L = 0; L < LAYERS; L++)
+            for (int h = 0; h < HEADS; h++) {
+                double z = fabs(value(&l, "norm_outlier", "shifted", L, h, -1, -1));
+                if (L == layer && h == head)
+                    own = z;
+                else
+                    next = fmax(next, z);
+                most = fmax(most, z);
+            }
+        if (own != most)
+            fail_msg("L%d.H%d, shifted by %g: %g, another %g", layer, head, shifts[k % 2], own,
+                     next);
+        least = fmin(least, own / next);
+        lines_free(&l);
+    }
+    printf("measured: the shifted head lies at least %.1f times as far out as the next\n", least);
+}
+
+// ---- the page -----------------------------------------------------------------------------------
+
+// Names that would drive a terminal, turn text round or open a tag become placeholders.
+static void names_on_the_page_are_escaped(void **unused) {
+    (void)unused;
+    const char *evil = "m\033]0;x\007\302\233\342\200\256<script>alert(1)</script>'\"&";
+    char link[600];
+    snprintf(link, sizeof link, "%s/%s", files_folder(), "evil");
+    files_mkdir(link);
+    snprintf(link, sizeof link, "%s/evil/m\033]0;x\007\302\233\342\200\256<script>'\"&",
+             files_folder());
+    (void)evil;
+    char *here = realpath(DN, NULL);
+    assert_int_equal(symlink(here, link), 0);
+    free(here);
+    const char *out = out_folder("evil-out");
+    run r = report(0, WORDS(link, "--doc", TEXT, "--length", "128", "--out", out));
+    run_free(&r);
+    static const char *const names[] = {"index.html", "report.md", "results.jsonl"};
+    for (int i = 0; i < 3; i++) {
+        size_t n = 0;
+        char *text = files_read(files_path("evil-out/%s", names[i]), &n);
+        assert_int_equal(strlen(text), n); // no NUL
+        for (size_t k = 0; k < n; k++) {
+            unsigned char c = (unsigned char)text[k];
+            if ((c < 0x20 && c != '\n') || c == 0x7f)
+                fail_msg("%s holds the byte 0x%02x", names[i], c);
+        }
+        assert_null(strstr(text, "\302\233"));
+        assert_null(strstr(text, "\342\200\256"));
+        if (i < 2) {
+            const char *tag = strstr(text, "<script>'");
+            if (tag)
+                fail_msg("%s: %.60s", names[i], tag);
+            // The command line shows where it was.
+            assert_non_null(strstr(text, i == 0 ? "\\x1b]0;x\\x07" : "x1b"));
+        }
+        free(text);
+    }
+}
+
+// Nothing is fetched from anywhere, and pictures are in the page.
+static void the_page_needs_nothing_else(void **unused) {
+    (void)unused;
+    const char *out = out_folder("page");
+    run r = report(0, WORDS(DN, DP, "--doc", TEXT, "--length", "600", "--rows", "2", "--out", out));
+    run_free(&r);
+    size_t n = 0;
+    char *page = files_read(files_path("page/index.html"), &n);
+    static const char *const never[] = {"http:",   "https:", "src=\"/", "url(",
+                                        "@import", "nan",    "-nan"};
+    // Base64 may hold anything.
+    char *plain = calloc(1, n + 1), *to = plain;
+    int pictures = 0;
+    for (char *at = page; *at;) {
+        char *data = strstr(at, "base64,");
+        size_t len = data ? (size_t)(data - at) : strlen(at);
+        memcpy(to, at, len);
+        to += len;
+        at += len;
+        if (data) {
+            pictures++;
+            at += strcspn(at, "\"");
+        }
+    }
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        const char *found = strstr(plain, never[i]);
+        if (found)
+            fail_msg("the page holds %s: %.60s", never[i], found);
+    }
+    assert_int_equal(pictures, 3 + 2 * 2);
+    int open = 0, closed = 0;
+    for (const char *c = plain; (c = strstr(c, "<details>")); c++)
+        open++;
+    for (const char *c = plain; (c = strstr(c, "</details>")); c++)
+        closed++;
+    assert_int_equal(open, closed);
+    assert_int_equal(open, 3);
+    free(plain);
+    free(page);
+}
+
+// ---- rules and the command line -----------------------------------------------------------------
+
+static void rules_are_checked_and_named(void **unused) {
+    (void)unused;
+    const char *rules = keep(files_path("rules.ini")), *out = out_folder("ruled");
+    files_text(rules, "fine = loss(300) < 20\nwide = heads(erank > 0.01*K) == 0\n");
+    run r = report(4, WORDS(DN, "--doc", TEXT, "--length", "512", "--out", out, "--rules", rules));
+    if (!strstr(r.out, "BROKEN: wide") || !strstr(r.out, "1 of 2 hold"))
+        fail_msg("said: %s%s", r.out, r.err);
+    run_free(&r);
+    // The position that a rule names has a fact.
+    lines l = read_lines("ruled");
+    assert_true(value(&l, "loss", "small-deltanet", -1, -1, 300, -1) > 0);
+    lines_free(&l);
+    // The same results under rules that hold: nothing is read again, and `check` agrees.
+    files_text(rules, "fine = loss(512) < 20\n");
+    r = report(0, WORDS(DN, "--doc", TEXT, "--length", "512", "--out", out, "--rules", rules));
+    assert_non_null(strstr(r.err, "1 of 1 rows are there already"));
+    run_free(&r);
+    files_text(rules, "nonsense = los(512) < 20\n");
+    r = report(1, WORDS(DN, "--doc", TEXT, "--length", "512", "--out", out_folder("unruled"),
+                        "--rules", rules));
+    assert_non_null(strstr(r.err, "los"));
+    run_free(&r);
+    assert_true(access(files_path("unruled"), F_OK) != 0); // before anything is made
+}
+
+static void the_command_line_says_what_is_missing(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *words[8]; // NULL at the end
+        const char *says;
+    } cases[] = {
+        {{DN, "--doc", TEXT}, "add --out DIR"},
+        {{DN, "--out", "x"}, "document"},
+        {{"--doc", TEXT, "--out", "x"}, "model"},
+        {{DN, "--doc", DP, "--out", "x"}, "is a model, not a document"},
+        {{DN, TEXT, "--out", "x", "--baseline", "y"}, "--rules"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = report(2, cases[i].words);
+        if (!strstr(r.err, cases[i].says))
+            fail_msg("case %zu said: %s", i, r.err);
+        run_free(&r);
+    }
+    run r = start(WORDS(DN, "--doc", "nowhere.txt", "--out", "x"), 0);
+    assert_int_equal(r.code, 1);
+    run_free(&r);
+}
+
+static void a_document_may_come_from_standard_input(void **unused) {
+    (void)unused;
+    const char *out = out_folder("piped");
+    const char *argv[] = {"report", DN, DP, "--doc", "-", "--out", out, NULL};
+    char text[4000] = "";
+    for (int i = 0; i < 40; i++)
+        strcat(text, "And God saw the light, that it was good. ");
+    run r = {.argv = argv, .input = text, .n_input = strlen(text), .timeout = 60};
+    assert_true(run_program(&r));
+    if (r.code != 0)
+        fail_msg("exit code %d: %s", r.code, r.err);
+    run_free(&r);
+    lines l = read_lines("piped");
+    assert_true(value(&l, "loss_mean", "small-deltaproduct2", -1, -1, -1, -1) > 0);
+    lines_free(&l);
+}
+
+static int clear(void **state) {
+    (void)state;
+    files_clear();
+    return 0;
+}
+
+#define CASE(name) cmocka_unit_test_setup(name, clear)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CASE(facts_agree_with_a_float64_program),
+        CASE(every_fact_is_documented_and_finite_or_explained),
+        CASE(a_killed_report_goes_on_and_gives_the_same_bytes),
+        CASE(results_of_other_settings_are_not_taken),
+        CASE(a_full_disk_is_told_and_leaves_no_half_files),
+        CASE(a_folder_that_may_not_be_written_is_told_before_the_work),
+        CASE(a_damaged_model_is_named_and_the_others_are_read),
+        CASE(losses_that_are_not_finite_are_findings),
+        CASE(B128_a_head_with_another_A_log_is_first_among_outliers),
+        CASE(names_on_the_page_are_escaped),
+        CASE(the_page_needs_nothing_else),
+        CASE(rules_are_checked_and_named),
+        CASE(the_command_line_says_what_is_missing),
+        CASE(a_document_may_come_from_standard_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
