@@ -194,10 +194,12 @@ static void growth(teller *t, bool wrong) {
     for (size_t i = 0; i < t->H; i++)
         still += t->w[i] - t->v[i] > GROWS;
     say(t, wrong ? WEIGHT_WARN : WEIGHT_PLAIN,
-        "%s on %s: %zu of %zu heads grow in effective rank beyond the training length by more than "
+        "%s on %s: %zu of %zu heads grow%s in effective rank beyond the training length by more "
+        "than "
         "%.0f, %s most (%+.1f, to %.1f of %d); %zu still grow%s at %" PRId64 ".",
-        p->model, p->document, n, t->H, GROWS, assembly_head_name(t->x, h, name, sizeof name), rise,
-        t->w[h], p->erank.max_rank, still, still == 1 ? "s" : "", end);
+        p->model, p->document, n, t->H, n == 1 ? "s" : "", GROWS,
+        assembly_head_name(t->x, h, name, sizeof name), rise, t->w[h], p->erank.max_rank, still,
+        still == 1 ? "s" : "", end);
 }
 
 static void full(teller *t) {
@@ -382,11 +384,18 @@ bool report_remarks(assembly *a, const assembly_pair *x, err *e) {
 bool report_comparison(assembly *a, size_t document, err *e) {
     const assembly_pair *best = NULL, *next = NULL, *worst = NULL;
     double b = NAN, n = NAN, w = NAN;
+    const assembly_pair *first = NULL;
+    size_t others = 0;
     for (size_t m = 0; m < a->r->o->n_models; m++) {
         const assembly_pair *x = assembly_at(a, m, document);
         double v = assembly_has(x) ? assembly_value(a, x, "loss", assembly_end(x)) : NAN;
         if (isnan(v))
             continue;
+        first = first ? first : x;
+        if (!pair_same_tokens(&first->p, &x->p)) {
+            others++;
+            continue;
+        }
         if (!best || v < b) {
             next = best, n = b;
             best = x, b = v;
@@ -399,8 +408,11 @@ bool report_comparison(assembly *a, size_t document, err *e) {
     if (!next)
         return true;
     double mean, lo, hi;
-    char how[96] = "";
+    char how[96] = "", rest[64] = "";
     int64_t end = assembly_end(best);
+    if (others)
+        snprintf(rest, sizeof rest, " (%zu model%s left out, other tokens)", others,
+                 others == 1 ? "" : "s");
     pair_options o = {.resamples = (int)a->r->own->resamples, .seed = (uint64_t)a->r->o->seed};
     if (!pair_loss_change(&best->p, &next->p, end / 2, end - 1, &o, &mean, &lo, &hi, e))
         return false;
