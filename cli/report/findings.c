@@ -421,6 +421,6 @@ bool report_comparison(assembly *a, size_t document, err *e) {
     return page_item(
         &a->page, WEIGHT_PLAIN, e,
         "On %s at %" PRId64 " tokens %s has the lowest loss (%.4f nats/token), then %s "
-        "(%.4f%s); %s has the highest (%.4f).",
-        best->p.document, end, best->p.model, b, next->p.model, n, how, worst->p.model, w);
+        "(%.4f%s); %s has the highest (%.4f)%s.",
+        best->p.document, end, best->p.model, b, next->p.model, n, how, worst->p.model, w, rest);
 }
