@@ -338,7 +338,18 @@ static void results_of_other_settings_are_not_taken(void **unused) {
     r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
     run_free(&r);
     same_folders(mixed, fresh);
-    // One that is whole but not ours, too: the same file under another model's name.
+    // One whose numbers were changed is found out, named and removed.
+    bytes = files_read(files_path("%s", row), &n);
+    bytes[n - 9] ^= 4;
+    files_write(files_path("%s", row), bytes, n);
+    free(bytes);
+    r = report(1, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
+    if (!strstr(r.err, "is damaged") || !strstr(r.err, "it was removed"))
+        fail_msg("said: %s", r.err);
+    run_free(&r);
+    r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
+    run_free(&r);
+    same_folders(mixed, fresh);
     r = report(0, WORDS(DN, "--doc", TEXT, "--length", "640", "--out", mixed));
     if (!strstr(r.err, "1 of 1 rows are there already"))
         fail_msg("said: %s", r.err);

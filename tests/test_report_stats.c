@@ -327,8 +327,13 @@ static void intervals_over_rows_resample_whole_rows(void **unused) {
     row_value v[] = {{5, 0}, {1, 0}, {3, 1}, {7, 1}, {NAN, 1}, {INFINITY, 0}};
     x = rows_median(&d, v, 6);
     near("median", x.value, 5, 0);
-    near("lo", x.lo, 3, 0); // row 1 alone: the lower of 3 and 7
-    near("hi", x.hi, 5, 0); // row 0 alone: 1, 5, inf
+    near("lo", x.lo, 5, 0); // either row alone: 1, 5, inf and between 3 and 7
+    near("hi", x.hi, 5, 0);
+    row_value two[] = {{-INFINITY, 0}, {8, 1}, {2, 0}, {4, 1}};
+    x = rows_median(&d, two, 4);
+    near("between two", x.value, 3, 0);
+    near("lo", x.lo, 2, 0); // row 0 alone: -inf and 2
+    near("hi", x.hi, 6, 0); // row 1 alone
     row_draws_free(&d);
     OK(row_draws_make(&d, 1, 500, 0, &e));
     x = rows_mean(&d, (double[]){2});

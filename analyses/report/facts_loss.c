@@ -99,7 +99,7 @@ void facts_of_loss(maker *m) {
 
 // ---- two models ---------------------------------------------------------------------------------
 
-static bool comparable(const pair *a, const pair *b) {
+bool pair_same_tokens(const pair *a, const pair *b) {
     return a->loss.rows == b->loss.rows && a->loss.n == b->loss.n &&
            a->loss.ids_mark == b->loss.ids_mark;
 }
@@ -114,7 +114,7 @@ static void gather(const loss_result *r, int64_t from, int64_t to, double *out) 
 bool pair_loss_change(const pair *base, const pair *p, int64_t from, int64_t to,
                       const pair_options *o, double *mean, double *lo, double *hi, err *e) {
     *mean = *lo = *hi = NAN;
-    if (!comparable(base, p) || to <= from)
+    if (!pair_same_tokens(base, p) || to <= from)
         return true;
     size_t n = (size_t)(base->loss.rows * (to - from));
     double *before = mem_alloc(n, sizeof *before, "losses", e);
@@ -139,7 +139,7 @@ bool pair_loss_change(const pair *base, const pair *p, int64_t from, int64_t to,
 bool pair_difference(const pair *base, const pair *p, const pair_options *o, facts *out, err *e) {
     maker m;
     char how[400];
-    if (!comparable(base, p))
+    if (!pair_same_tokens(base, p))
         return true;
     snprintf(how, sizeof how, "less that of %.200s, token by token; interval over blocks of tokens",
              base->model);

@@ -79,7 +79,7 @@ static int longest(const maker *m, size_t h) {
 
 // Stands for a mode that is known to have decayed and not how fast: sorts before all others, and a
 // median that falls on it is not known.
-#define LOST -1.0
+#define LOST -INFINITY
 
 // Half-lives of the modes of one head's products of window w, behind v[n]; returns the new n.
 static size_t lives(const maker *m, size_t h, int w, row_value *v, size_t n) {

@@ -76,8 +76,15 @@ static double weighted_median(const row_value *v, size_t n, const int *weight) {
         all += weight ? weight[v[i].row] : 1;
     for (size_t i = 0; i < n && all > 0; i++) {
         sum += weight ? weight[v[i].row] : 1;
-        if (2 * sum >= all)
+        if (2 * sum < all)
+            continue;
+        size_t next = i + 1;
+        while (weight && next < n && weight[v[next].row] == 0)
+            next++;
+        if (2 * sum > all || next >= n)
             return v[i].v;
+        // Between two: their mean, but never through an infinity.
+        return isinf(v[i].v) || isinf(v[next].v) ? v[next].v : (v[i].v + v[next].v) / 2;
     }
     return NAN;
 }

@@ -29,8 +29,8 @@ over_rows rows_mean(row_draws *d, const double *v);
 // exp of the mean.
 over_rows rows_geometric(row_draws *d, const double *log_v);
 
-// Median of values that belong to rows, e.g. of modes of all windows of a row; sorts them. Lower of the
-// two middle ones. Infinite values count.
+// Median of values that belong to rows, e.g. of modes of all windows of a row; sorts them. Infinite
+// values count; between two middle ones lies their mean, or the larger where one is infinite.
 typedef struct row_value {
     double v;
     int32_t row;

@@ -37,6 +37,9 @@ int64_t *pair_positions(int64_t T, int64_t L, const pair_options *o, size_t *n, 
 // Adds all facts of the pair but those that compare models.
 bool pair_facts(const pair *p, const pair_options *o, facts *out, err *e);
 
+// Have both read the same token ids? Only then do their losses say which is better.
+bool pair_same_tokens(const pair *a, const pair *b);
+
 // Adds loss_difference of p against base, nothing when they did not read the same tokens.
 bool pair_difference(const pair *base, const pair *p, const pair_options *o, facts *out, err *e);
 // The same number over losses from .. to - 1, for tables; NaN when they did not read the same.

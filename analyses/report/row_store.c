@@ -1,6 +1,7 @@
 #include "analyses/report/row_store.h"
 
 #include "core/mem.h"
+#include "core/sha256.h"
 #include "core/text.h"
 
 #include <math.h>
@@ -55,6 +56,16 @@ static void put_heads(const row_record *r, flat *f) {
     }
 }
 
+// Of all numbers of a file.
+static void digest(const double *loss, size_t n_loss, const flat *f, char out[65]) {
+    sha256 s;
+    sha256_init(&s);
+    sha256_add(&s, loss, n_loss * sizeof *loss);
+    sha256_add(&s, f->real, f->n_real * sizeof *f->real);
+    sha256_add(&s, f->whole, f->n_whole * sizeof *f->whole);
+    sha256_hex(&s, out);
+}
+
 bool row_record_save(const row_record *r, const char *settings, const char *path, err *e) {
     flat f = {0};
     char name[32];
@@ -73,6 +84,9 @@ bool row_record_save(const row_record *r, const char *settings, const char *path
     bool ok = p && (f.fail.code == ERR_NONE || err_set(e, f.fail.code, "%s", f.fail.text));
     if (ok) {
         parcel_add_text(p, "format", ROW_FORMAT);
+        char sum[65];
+        digest(r->loss.loss, (size_t)r->loss.n, &f, sum);
+        parcel_add_text(p, "sha256", sum);
         parcel_add_text(p, "settings", settings);
         parcel_add_text(p, "device", r->device);
         parcel_add_text(p, "check", r->check_why);
@@ -251,6 +265,18 @@ static bool belongs(const parcel *p, const char *settings, err *e) {
     return true;
 }
 
+static bool intact(const parcel *p, const flat *f, err *e) {
+    char sum[65];
+    size_t n = parcel_length(p, "loss");
+    const double *loss = parcel_f64(p, "loss", n, e);
+    const char *stored = parcel_text(p, "sha256");
+    if (!loss)
+        return false;
+    digest(loss, n, f, sum);
+    return (stored && strcmp(stored, sum) == 0) ||
+           err_set(e, ERR_INPUT, "is damaged: its numbers are not those that were written");
+}
+
 bool row_record_is(const char *path, const char *settings) {
     parcel *p = parcel_load(path, NULL);
     bool yes = p && belongs(p, settings, NULL);
@@ -269,7 +295,7 @@ bool row_record_load(row_record *r, const char *path, const char *settings, cons
     // Lent by the parcel, not owned: only read.
     f.real = (double *)parcel_f64(p, "real", f.n_real, &mine);
     f.whole = (int64_t *)parcel_i64(p, "whole", f.n_whole, &mine);
-    bool ok = belongs(p, settings, &mine) && f.real && f.whole &&
+    bool ok = belongs(p, settings, &mine) && f.real && f.whole && intact(p, &f, &mine) &&
               get_all(r, &f, p, model, document, &mine);
     if (!ok) {
         row_record_free(r);

@@ -6,12 +6,13 @@
 #include "core/parcel.h"
 
 // Stored in every file. A file of another format is refused by row_record_load (ERR_INPUT).
-#define ROW_FORMAT "deltop record 5"
+#define ROW_FORMAT "deltop record 6"
 
 // settings: a digest of everything that the numbers depend on; only a file that carries the same one
 // is read back. device, precision: what computed.
 bool row_record_save(const row_record *r, const char *settings, const char *path, err *e);
-// ERR_MISSING when there is no file; ERR_INPUT when it is not whole, or carries other settings. model
+// ERR_MISSING when there is no file; ERR_INPUT when it is not whole, carries other settings, or holds
+// other bytes than were written (a digest of its numbers tells). model
 // and document become the names of its results.
 bool row_record_load(row_record *r, const char *path, const char *settings, const char *model,
                      const char *document, err *e);

@@ -107,8 +107,16 @@ static char *file_of(const report *r, size_t i, const char *end, bool make, err 
 bool report_task_load(const report *r, size_t i, row_record *out, err *e) {
     const report_pair *p = &r->pair[r->task[i].pair];
     char *path = file_of(r, i, "safetensors", false, e);
+    err mine = {0};
     bool ok = path && row_record_load(out, path, p->settings, output_model(r->out, p->model),
-                                      output_document(r->out, p->document), e);
+                                      output_document(r->out, p->document), &mine);
+    // What looks like a result and is none would be taken for done by the next run, too.
+    if (!ok && path && mine.code == ERR_INPUT && row_record_is(path, p->settings)) {
+        unlink(path);
+        err_set(e, ERR_INPUT, "%s; it was removed, run the same command again", mine.text);
+    } else if (!ok) {
+        err_set(e, mine.code, "%s", mine.text);
+    }
     free(path);
     return ok;
 }

@@ -85,7 +85,8 @@ bool report_task_done(const report *r, size_t i);
 void report_task_failure(const report *r, size_t i, err *why);
 // "small-deltanet on text_kjv, row 1" into buf; returns buf. Escaped.
 const char *report_task_name(const report *r, size_t i, char *buf, size_t size);
-// The result; row_record_free it. ERR_MISSING, ERR_INPUT as row_record_load.
+// The result; row_record_free it. ERR_MISSING, ERR_INPUT as row_record_load; a damaged file is removed,
+// so that the next run makes it again.
 bool report_task_load(const report *r, size_t i, row_record *out, err *e);
 
 // Runs tasks one after the other: holds a device, and the model and document of the last task. Tasks
