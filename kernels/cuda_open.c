@@ -65,3 +65,13 @@ backend *cuda_open(int device, precision p, int threads, err *e) {
     }
     return fn(device, p, threads, e);
 }
+
+int cuda_count(void) {
+    int (*init)(unsigned) = NULL, (*count)(int *) = NULL, n = 0;
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver)
+        return 0;
+    *(void **)&init = dlsym(driver, "cuInit");
+    *(void **)&count = dlsym(driver, "cuDeviceGetCount");
+    return init && count && init(0) == 0 && count(&n) == 0 && n > 0 ? n : 0;
+}
