@@ -1,17 +1,7 @@
 // deltop report - one page over many models and documents.
 #include "cli/commands.h"
-#include "cli/device.h"
-#include "cli/progress.h"
-#include "cli/report/assemble.h"
-#include "cli/report/tasks.h"
+#include "cli/report/run.h"
 #include "cli/say.h"
-
-#include "core/outfile.h"
-
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static const report_options defaults = {.samples = 16, .resamples = 200, .jump = 3};
 
@@ -33,95 +23,22 @@ static const option_spec own[] = {
      .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"},
     {"timing", OPT_FLAG, offsetof(report_options, timing),
      .help = "write times and throughput of the tasks run now to timing.json"},
+    {"workers", OPT_INT, offsetof(report_options, workers), .lo = 1, .hi = 1024,
+     .help =
+         "processes that share the rows on this machine (default 1; with --device cuda:all one a "
+         "card)"},
+    {"assemble", OPT_FLAG, offsetof(report_options, assemble),
+     .help = "read nothing more: make the page of what is there, and say what is missing"},
+    {"run", OPT_TEXT, offsetof(report_options, run), .value = "NAME",
+     .help = "work beside all others that give this name and the same --out, here or elsewhere; "
+             "mpirun, srun and Slurm's array jobs need none (docs/cluster.md)"},
 };
 
-// What --timing tells: a line for every task that was run now.
-typedef struct times {
-    json_t *list; // NULL: nobody asked
-    double all;   // seconds of all tasks
-} times;
-
-static bool add_time(times *t, const report *r, size_t i, double seconds, err *e) {
-    const report_pair *p = &r->pair[r->task[i].pair];
-    t->all += seconds;
-    if (!t->list)
-        return true;
-    json_t *v = json_pack("{s:o, s:o, s:I, s:I, s:f, s:f}", "model",
-                          output_json_text(output_model(r->out, p->model)), "document",
-                          output_json_text(output_document(r->out, p->document)), "row",
-                          (json_int_t)r->task[i].row, "tokens", (json_int_t)p->length, "seconds",
-                          seconds, "tokens_per_second", (double)p->length / seconds);
-    return json_array_append_new(t->list, v) == 0 ||
-           err_set(e, ERR_NOMEM, "out of memory: the times");
-}
-
-static bool save_times(const times *t, const report *r, err *e) {
-    if (!t->list)
-        return true;
-    json_t *v = json_pack("{s:s, s:f, s:O}", "how", r->how, "seconds", t->all, "rows", t->list);
-    char *text = v ? json_dumps(v, JSON_INDENT(2)) : NULL,
-         *path = output_path(r->out, "timing.json", e);
-    bool ok = path && (text || err_set(e, ERR_NOMEM, "out of memory: the times")) &&
-              outfile_save(path, text, strlen(text), e) && output_wrote(r->out, path, e);
-    json_decref(v);
-    free(text);
-    free(path);
-    return ok;
-}
-
-// Tasks that are not done yet, one after the other. False: stopped, or nothing can be written.
-static bool run_tasks(const report *r, backend *be, backend *exact, times *t, err *e) {
-    size_t todo = 0;
-    for (size_t i = 0; i < r->n_tasks; i++)
-        todo += !report_task_done(r, i);
-    if (todo < r->n_tasks)
-        say_note("%zu of %zu rows are there already", r->n_tasks - todo, r->n_tasks);
-    if (todo == 0)
-        return true;
-    report_worker *w = report_worker_open(r, be, exact, e);
-    progress bar;
-    bool ok = w != NULL;
-    progress_begin(&bar, "report", (int)todo, STDERR_FILENO);
-    for (size_t i = 0; ok && i < r->n_tasks; i++) {
-        err why = {0};
-        char name[256];
-        double seconds = 0;
-        if (report_task_done(r, i))
-            continue;
-        progress_phase(&bar, "tokens");
-        task_outcome got = report_task_run(w, i, progress_tick, &bar, &seconds, &why);
-        if (got == TASK_FAILED)
-            say_warning("%s: %s", report_task_name(r, i, name, sizeof name), why.text);
-        if (got == TASK_STOP)
-            ok = err_set(e, why.code, "%s", why.text);
-        if (got == TASK_STORED)
-            ok = add_time(t, r, i, seconds, e);
-    }
-    progress_end(&bar);
-    report_worker_free(w);
-    return ok;
-}
-
 static int run(const options *o, err *e) {
+    const report_options *mine = o->own;
+    report_way way = {.workers = mine->workers, .run = mine->run, .assemble = mine->assemble};
     int code = EXIT_FAILED;
-    report *r = NULL;
-    backend *exact = NULL, *be = NULL;
-    if (!o->out) {
-        err_set(e, ERR_USAGE, "report: a folder for the results is missing; add --out DIR");
-        return EXIT_USAGE;
-    }
-    const report_options *own = o->own;
-    times t = {.list = own->timing ? json_array() : NULL};
-    bool ok = (be = device_open(o, e)) != NULL;
-    if (ok && be->prec != PRECISION_F64)
-        ok = (exact = device_open_in(o, PRECISION_F64, e)) != NULL;
-    ok = ok && (r = report_open(o, be, e)) != NULL && report_sweep(r, e) &&
-         run_tasks(r, be, exact, &t, e) && save_times(&t, r, e) && report_assemble(r, &code, e);
-    report_free(r);
-    json_decref(t.list);
-    backend_close(exact);
-    backend_close(be);
-    return ok ? code : EXIT_FAILED;
+    return report_run(o, &way, &code, e) ? code : EXIT_FAILED;
 }
 
 const command command_report = {

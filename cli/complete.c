@@ -32,7 +32,8 @@ offer_kind complete_offer(const option_spec *s, char *words, size_t size) {
         return OFFER_WORDS;
     if (strstr(value, "DIR"))
         return OFFER_FOLDERS;
-    if (strstr(value, "FILE") || strstr(value, "MODEL") || strstr(value, ".so"))
+    if (strstr(value, "FILE") || strstr(value, "MODEL") || strstr(value, "DOCUMENT") ||
+        strstr(value, ".so"))
         return OFFER_FILES;
     return OFFER_NOTHING;
 }

@@ -162,7 +162,9 @@ const char *assembly_head_name(const assembly_pair *x, size_t i, char *buf, size
 }
 
 char *report_command_line(const report *r, err *e) {
-    static const char *const left_out[] = {"out", "threads", "timing", "json", "quiet", NULL};
+    static const char *const left_out[] = {"out",     "threads",  "timing", "json", "quiet",
+                                           "workers", "assemble", "run",    "once", "every-seconds",
+                                           "settle",  "on-fail",  "until",  NULL};
     char *line = results_command_line_but(r->o, left_out, e), *out = NULL;
     if (line && asprintf(&out, "%s --out DIR", line) < 0) {
         out = NULL;

@@ -24,6 +24,7 @@
 #define DELTOP_REPORT_TASKS_H
 
 #include "analyses/report/row.h"
+#include "analyses/trend.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/report/report_rules.h"
@@ -38,6 +39,9 @@ typedef struct report_options {
     double jump;
     const char *rules, *baseline; // files; NULL: none
     bool timing;
+    int64_t workers; // 0: see report_way
+    const char *run; // NULL
+    bool assemble;
 } report_options;
 
 // One model on one document.
@@ -70,6 +74,8 @@ typedef struct report {
     size_t n_pairs, n_tasks;
     report_rules rules; // owned; they change no task
     FILE *input;        // standard input, kept; owned
+    // Of checkpoints of one training run, [n_models]; NULL: they are something else. Borrowed.
+    const trend_point *steps;
 } report;
 
 // Makes DIR, reads the head of every model (no weights) and all documents, and lists the tasks.
@@ -83,6 +89,8 @@ void report_free(report *r); // NULL is fine
 bool report_task_done(const report *r, size_t i);
 // Why it failed when it was run last, with these settings; empty when it did not.
 void report_task_failure(const report *r, size_t i, err *why);
+// Stores such a reason for a task that nobody could finish (its process died).
+bool report_task_give_up(const report *r, size_t i, const char *why, err *e);
 // "small-deltanet on text_kjv, row 1" into buf; returns buf. Escaped.
 const char *report_task_name(const report *r, size_t i, char *buf, size_t size);
 // The result; row_record_free it. ERR_MISSING, ERR_INPUT as row_record_load.

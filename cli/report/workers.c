@@ -40,7 +40,7 @@ static void tell_all(const pid_t *pid, int n, int signal) {
 
 bool workers_run(const workers_how *how, worker_fn fn, void *ctx, int *code, err *e) {
     pid_t *pid = mem_zalloc((size_t)how->n, sizeof *pid, "workers", e);
-    int running = 0, replaced = 0;
+    int running = 0;
     bool told = false, ok = pid != NULL;
     *code = 0;
     for (int i = 0; ok && i < how->n; i++) {
@@ -74,9 +74,7 @@ bool workers_run(const workers_how *how, worker_fn fn, void *ctx, int *code, err
         }
         if (told)
             continue;
-        if (how->died)
-            how->died(ctx, i, WTERMSIG(status));
-        if (replaced++ < how->replace) {
+        if (how->died && how->died(ctx, i, WTERMSIG(status))) {
             pid[i] = start(fn, ctx, i, e);
             ok = ok && pid[i] > 0;
             running += pid[i] > 0;

@@ -13,13 +13,10 @@ typedef int (*worker_fn)(void *ctx, int worker);
 
 typedef struct workers_how {
     int n;
-    // A worker that was ended by a signal is replaced, in all so many times: one that dies before it
-    // takes any work would else be replaced for ever.
-    int replace;
     // Called while workers are at work, several times a second; false ends them. May be NULL.
     bool (*tick)(void *ctx);
-    // Says that a worker has died, by signal n. May be NULL.
-    void (*died)(void *ctx, int worker, int signal);
+    // A worker was ended by a signal: is another one to take its place? NULL: no.
+    bool (*died)(void *ctx, int worker, int signal);
 } workers_how;
 
 // Starts them and waits for all. *code: the first exit code that is not 0, of any of them, else 0.
