@@ -41,6 +41,26 @@ static const fact *find(const facts *f, const char *name, const char *model, con
     return NULL;
 }
 
+bool trend_takes(const fact *x) {
+    if (is_whole(x, TREND_STEP))
+        return true;
+    for (size_t i = 0; i < sizeof panels / sizeof *panels; i++)
+        if (is_whole(x, panels[i].name))
+            return true;
+    return is_whole(x, "train_length");
+}
+
+typedef struct point {
+    const char *model;
+    double step;
+} point;
+
+static int by_step(const void *a, const void *b) {
+    const point *x = a, *y = b;
+    return x->step != y->step ? (x->step > y->step) - (x->step < y->step)
+                              : strcmp(x->model, y->model);
+}
+
 // The longest position that the fact is given at for this document, FACT_NONE when there is none.
 static int64_t longest(const facts *f, const char *name, const char *document) {
     int64_t most = FACT_NONE;
@@ -58,16 +78,14 @@ typedef struct curve {
     const char *unit;
 } curve;
 
-static void fill(curve *c, const facts *f, const struct panel *p, const trend_point *point,
-                 size_t n, const char *document, int64_t position) {
+static void fill(curve *c, const facts *f, const struct panel *p, const point *point, size_t n,
+                 const char *document, int64_t position) {
     c->n = c->known = 0;
     c->band = false;
     for (size_t i = 0; i < n; i++) {
-        if (point[i].step < 0)
-            continue;
         const fact *x = find(f, p->name, point[i].model, document, position);
         size_t k = c->n++;
-        c->x[k] = (double)point[i].step;
+        c->x[k] = point[i].step;
         c->y[k] = x ? x->value : NAN;
         c->lo[k] = x ? x->lo : NAN;
         c->hi[k] = x ? x->hi : NAN;
@@ -100,8 +118,8 @@ static bool first_of_document(const facts *f, size_t i) {
     return true;
 }
 
-static bool draw(const facts *f, const struct panel *p, const trend_point *point, size_t n,
-                 curve *c, figures *out, err *e) {
+static bool draw(const facts *f, const struct panel *p, const point *point, size_t n, curve *c,
+                 figures *out, err *e) {
     char id[96];
     snprintf(id, sizeof id, "trend-%s", p->name);
     for (char *s = id; *s; s++)
@@ -129,7 +147,7 @@ static bool draw(const facts *f, const struct panel *p, const trend_point *point
         figure_free(g);
         return ok;
     }
-    if (!figure_axis(&g->x, "training step", "steps", SCALE_LINEAR, e) ||
+    if (!figure_axis(&g->x, "training", "steps", SCALE_LINEAR, e) ||
         !figure_axis(&g->y, p->title,
                      p->unit   ? p->unit
                      : c->unit ? c->unit
@@ -141,23 +159,29 @@ static bool draw(const facts *f, const struct panel *p, const trend_point *point
     return figures_add(out, g, e);
 }
 
-bool trend_figures(const facts *f, const trend_point *point, size_t n, figures *out, err *e) {
+bool trend_figures(const facts *f, figures *out, err *e) {
     figures_init(out, 2);
     curve c = {0};
-    bool ok = true, steps = false;
-    for (size_t i = 0; i < n; i++)
-        steps = steps || point[i].step >= 0;
-    if (!steps)
-        return true;
-    c.x = mem_alloc(4 * n, sizeof *c.x, "curves over steps", e);
-    if (!c.x)
+    size_t n = 0;
+    point *p = mem_alloc(f->n + 1, sizeof *p, "steps", e);
+    if (!p)
         return false;
-    c.y = c.x + n;
-    c.lo = c.y + n;
-    c.hi = c.lo + n;
-    for (size_t i = 0; ok && i < sizeof panels / sizeof *panels; i++)
-        ok = draw(f, &panels[i], point, n, &c, out, e);
+    for (size_t i = 0; i < f->n; i++)
+        if (is_whole(&f->v[i], TREND_STEP) && f->v[i].value >= 0)
+            p[n++] = (point){f->v[i].model, f->v[i].value};
+    if (n)
+        qsort(p, n, sizeof *p, by_step);
+    c.x = mem_alloc(4 * n + 1, sizeof *c.x, "curves over steps", e);
+    bool ok = c.x != NULL;
+    if (ok) {
+        c.y = c.x + n;
+        c.lo = c.y + n;
+        c.hi = c.lo + n;
+    }
+    for (size_t i = 0; ok && n && i < sizeof panels / sizeof *panels; i++)
+        ok = draw(f, &panels[i], p, n, &c, out, e);
     free(c.x);
+    free(p);
     if (!ok)
         figures_free(out);
     return ok;

@@ -6,15 +6,19 @@
 #include "analyses/facts.h"
 #include "analyses/figure.h"
 
-typedef struct trend_point {
-    const char *model; // name, as in the facts
-    int64_t step;      // -1: not known, left out
-} trend_point;
+#include <stdbool.h>
 
-// Points by ascending step. One figure for each of: loss at the training length and at the longest
-// position, extrapolation index, effective rank there, heads that still grow, complex pairs, half-lives,
-// saturated gates and betas; those that no checkpoint has are left out. A fact that was not computed
-// leaves a gap. No figure (out is empty) when no point has a step.
-bool trend_figures(const facts *f, const trend_point *point, size_t n, figures *out, err *e);
+// The fact that says where a model stands on the way: one a model, without a document.
+#define TREND_STEP "step"
+
+// Is it a fact that the figures are made of (or TREND_STEP)?
+bool trend_takes(const fact *x);
+
+// One point for each model that has a TREND_STEP of 0 or more, by ascending step. One figure for each
+// of: loss at the training length and at the longest position, extrapolation index, effective rank
+// there, heads that still grow, complex pairs, half-lives, saturated gates and betas; those that no
+// checkpoint has are left out. A fact that was not computed leaves a gap. No figure (out is empty)
+// without a point.
+bool trend_figures(const facts *f, figures *out, err *e);
 
 #endif

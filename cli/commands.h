@@ -18,6 +18,7 @@
     X(erank) \
     X(spectrum) \
     X(report) \
+    X(watch) \
     X(parity) \
     X(explain) \
     X(theory) \

@@ -81,8 +81,10 @@ static bool open_all(opened *x, const job *j, alive *self, int worker, bool spea
     say_set_mute(!speaks);
     x->r = ok ? report_open(j->o, x->be, e) : NULL;
     say_set_mute(false);
-    if (x->r)
-        x->r->steps = j->way->steps;
+    if (x->r && j->way->of) {
+        x->r->of = j->way->of;
+        output_always_nested(x->r->out);
+    }
     if (x->r && share_open(&x->s, x->r, self, e))
         return true;
     close_all(x);
@@ -307,7 +309,7 @@ bool report_run(const options *o, const report_way *way, int *code, err *e) {
         bool alone = !j.workers;
         ok = open_all(&x, &j, j.self, 0, alone, e);
         size_t todo = ok && alone && !way->assemble ? to_do(x.r) : 0;
-        if (todo && todo < x.r->n_tasks)
+        if (ok && alone && !way->assemble && todo < x.r->n_tasks)
             say_note("%zu of %zu rows are there already", x.r->n_tasks - todo, x.r->n_tasks);
         ok = ok && (!todo || do_tasks(&j, &x, 0, todo, e)) &&
              make_page(&j, &x, worker_code, code, e);

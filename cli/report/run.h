@@ -9,7 +9,7 @@ typedef struct report_way {
     int64_t workers; // processes on this machine; 0: one, and as many as cards with cuda:all
     bool assemble;   // run no task: the page of what is stored
     const char *run; // --run; NULL: what the launcher says, else one of our own
-    const trend_point *steps; // [o->n_models] of a training run; NULL: there is none
+    const report_run_of *of; // the models are checkpoints of a training run; NULL: they are not
 } report_way;
 
 // In one process when nobody else is asked for. Else each worker is a process of its own, so that one

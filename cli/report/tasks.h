@@ -24,7 +24,6 @@
 #define DELTOP_REPORT_TASKS_H
 
 #include "analyses/report/row.h"
-#include "analyses/trend.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/report/report_rules.h"
@@ -64,7 +63,17 @@ typedef struct report_task {
     int64_t row;
 } report_task;
 
-typedef struct report {
+typedef struct report report;
+
+// The models of a report that are checkpoints of one training run.
+typedef struct report_run_of {
+    const int64_t *step; // [n_models], -1: not known
+    // Called with the outcomes of --rules; may be NULL.
+    void (*rules)(void *ctx, const report *r, const rule_outcomes *outcomes);
+    void *ctx;
+} report_run_of;
+
+struct report {
     const options *o;
     const report_options *own;
     output *out;       // owned
@@ -72,11 +81,10 @@ typedef struct report {
     report_pair *pair; // [n_models * n_documents], models outermost; owned
     report_task *task; // owned
     size_t n_pairs, n_tasks;
-    report_rules rules; // owned; they change no task
-    FILE *input;        // standard input, kept; owned
-    // Of checkpoints of one training run, [n_models]; NULL: they are something else. Borrowed.
-    const trend_point *steps;
-} report;
+    report_rules rules;      // owned; they change no task
+    FILE *input;             // standard input, kept; owned
+    const report_run_of *of; // what else is known of its models; NULL; borrowed
+};
 
 // Makes DIR, reads the head of every model (no weights) and all documents, and lists the tasks.
 // be: the device that computes, for the settings; borrowed. Fails when DIR cannot be written, for a

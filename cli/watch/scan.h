@@ -20,6 +20,7 @@ typedef struct watched {
     uint64_t mark; // of names, sizes and times of its files
     double since;  // when the mark was first seen, seconds of the caller's clock
     bool treated;  // the caller's
+    char told[64]; // the caller's: the end of `why` as last told
 } watched;
 
 typedef struct watch_list {
