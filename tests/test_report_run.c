@@ -318,6 +318,38 @@ static void a_killed_rank_is_outlived_with_recovery(void **state) {
     same_folders(one, out);
 }
 
+// A row that cannot be computed: a model that loses its weights after the list of rows was made.
+static void a_row_that_fails_is_named_and_the_rest_goes_on(void **state) {
+    (void)state;
+    char out[600], third[600], weights[700], kept[700];
+    snprintf(out, sizeof out, "%s", out_of("failed"));
+    snprintf(third, sizeof third, "%s/failed/third", root);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", third);
+    snprintf(kept, sizeof kept, "%s/failed/kept", root);
+    assert_int_equal(
+        shell("cp -rp examples/small-deltanet '%s' && cp -p '%s' '%s'", third, weights, kept), 0);
+    const char *const argv[] = {
+        run_program_path(), "report", MODELS, third, READ, LONG, "--out", out,
+        "--workers",        "2",      NULL};
+    child c = child_start(argv, NULL, "said.txt");
+    assert_true(at_work(out, "process") > 0);
+    assert_int_equal(truncate(weights, 5000), 0);
+    char *said = child_end(&c, LIMIT);
+    if (c.code != 1)
+        fail_msg("code %d, not 1: %s", c.code, said);
+    holds(said, "third on text_kjv, row 0: ");
+    holds(said, "third on text_kjv, row 1: ");
+    free(said);
+    assert_int_equal(stored(out), 4);
+    assert_int_equal(shell("cp -p '%s' '%s'", kept, weights), 0);
+    c = child_start(argv, NULL, "said.txt");
+    said = child_end(&c, LIMIT);
+    if (c.code != 0)
+        fail_msg("code %d, not 0: %s", c.code, said);
+    holds(said, "4 of 6 rows are there already");
+    free(said);
+}
+
 static void an_interrupt_ends_all_workers_and_leaves_no_claims(void **state) {
     (void)state;
     char out[600];
@@ -483,6 +515,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_left_alone_does_it_all),
         cmocka_unit_test(a_killed_worker_of_four_ranks_is_reported_and_the_rest_goes_on),
         cmocka_unit_test(a_killed_rank_is_outlived_with_recovery),
+        cmocka_unit_test(a_row_that_fails_is_named_and_the_rest_goes_on),
         cmocka_unit_test(an_interrupt_ends_all_workers_and_leaves_no_claims),
         cmocka_unit_test(launchers_are_known_by_their_environment),
         cmocka_unit_test(all_gpus_are_for_reports),
