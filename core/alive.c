@@ -20,6 +20,13 @@
 // ID.alive holds, one a line: beats, rank, run, who.
 enum { MOST_BYTES = 1024, MOST_PATH = 4096 };
 
+// Files of this process (of its parent too, behind a fork), for alive_remove_all.
+static struct mine {
+    volatile sig_atomic_t used;
+    pid_t pid;
+    char file[MOST_PATH], folder[MOST_PATH];
+} mine[4];
+
 // A process of another machine, as last seen from here.
 typedef struct seen {
     char id[ALIVE_ID];
@@ -169,6 +176,34 @@ static bool start_beating(alive *a, err *e) {
     return a->started || err_set(e, ERR_NOMEM, "cannot start a thread: %s", strerror(why));
 }
 
+static void remember(const alive *a) {
+    err ignored = {0};
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) {
+        struct mine *m = &mine[i];
+        if (m->used && m->pid == getpid())
+            continue;
+        m->used = 0;
+        m->pid = getpid();
+        snprintf(m->folder, sizeof m->folder, "%s", a->folder);
+        m->used = path_of(a, a->id, m->file, sizeof m->file, &ignored);
+        return;
+    }
+}
+
+static void forget(const char *file) {
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (mine[i].used && mine[i].pid == getpid() && strcmp(mine[i].file, file) == 0)
+            mine[i].used = 0;
+}
+
+void alive_remove_all(void) {
+    for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
+        if (mine[i].used && mine[i].pid == getpid()) {
+            unlink(mine[i].file);
+            rmdir(mine[i].folder);
+        }
+}
+
 alive *alive_open(const alive_about *about, err *e) {
     alive *a = mem_zalloc(1, sizeof *a, "signs of life", e);
     if (!a)
@@ -197,8 +232,10 @@ alive *alive_open(const alive_about *about, err *e) {
         else if (!(ok = beat(a, &gone)) && (tries == 4 || access(a->folder, F_OK) == 0))
             *e = gone;
     }
-    if (ok && start_beating(a, e))
+    if (ok && start_beating(a, e)) {
+        remember(a);
         return a;
+    }
 failed:
     alive_close(a);
     return NULL;
@@ -219,6 +256,7 @@ void alive_close(alive *a) {
     char path[MOST_PATH];
     err ignored = {0};
     if (a->folder && path_of(a, a->id, path, sizeof path, &ignored)) {
+        forget(path);
         unlink(path);
         rmdir(a->folder); // stays while others have files in it
     }

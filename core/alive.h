@@ -29,6 +29,9 @@ alive *alive_open(const alive_about *about, err *e);
 // Takes the file away, and the folder when it is empty. NULL is fine.
 void alive_close(alive *a);
 
+// Takes the files of this process away: for signal handlers and exit paths, async-signal-safe.
+void alive_remove_all(void);
+
 // MACHINE-PROCESS-START: unique, as process numbers come again but not at the same time. Lent.
 const char *alive_id(const alive *a);
 const char *alive_run(const alive *a);

@@ -254,6 +254,24 @@ static void a_crowd_does_every_task_once(void **state) {
     assert_int_equal(lost, missing);
 }
 
+// What a signal handler does when there is no time for more; a forked child leaves its parent's alone.
+static void a_process_takes_its_own_file_away_at_once(void **state) {
+    (void)state;
+    worker a = start("one", 0, "elsewhere");
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alive_remove_all();
+        _exit(access(folder, F_OK) != 0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    alive_remove_all();
+    assert_int_equal(access(folder, F_OK), -1);
+    end(&a);
+}
+
 static void a_folder_that_cannot_be_made_is_an_error(void **state) {
     (void)state;
     err e = {0};
@@ -271,6 +289,7 @@ int main(void) {
         cmocka_unit_test_setup(an_empty_claim_is_watched_and_then_free, fresh),
         cmocka_unit_test_setup(the_lowest_living_rank_is_first, fresh),
         cmocka_unit_test_setup(a_crowd_does_every_task_once, fresh),
+        cmocka_unit_test_setup(a_process_takes_its_own_file_away_at_once, fresh),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,7 +267,10 @@ static int count_workers(const options *o, const report_way *way, const launch *
     return l->ranks == 1 ? 0 : 1;
 }
 
+// What is wrong with the command line is told before anything is made.
 static bool check(const options *o, const job *j, err *e) {
+    const report_options *own = o->own;
+    report_rules rules;
     if (!o->out)
         return err_set(e, ERR_USAGE, "%s: a folder for the results is missing; add --out DIR",
                        o->command->name);
@@ -277,6 +280,9 @@ static bool check(const options *o, const job *j, err *e) {
                            "%s: standard input cannot be read by several processes; put the "
                            "document into a file",
                            o->command->name);
+    if (!report_rules_open(&rules, own->rules, own->baseline, e))
+        return false;
+    report_rules_free(&rules);
     return output_make_folder(o->out, e);
 }
 
@@ -286,6 +292,7 @@ bool report_run(const options *o, const report_way *way, int *code, err *e) {
     alive_about about;
     int worker_code = EXIT_DONE;
     *code = EXIT_FAILED;
+    signals_at_end(alive_remove_all);
     if (!launch_read(&j.launch, way->run, e))
         return false;
     j.workers = count_workers(o, way, &j.launch);
