@@ -19,7 +19,8 @@ const exit_code_row exit_code_table[] = {
     {"3", "the device that was asked for is not there"},
     {"4",
      "a check failed: slower or wrong in compare, a wrong kernel in bench, a mismatch in parity "
-     "or verify, a finding in inspect --strict, a rule in check, report or watch"},
+     "or verify, a finding in inspect --strict, a rule in check, report or watch, anything in diff "
+     "--strict"},
     {"5", "compare found nothing to compare; with --strict also: the measurements do not decide"},
     {"128+n", "ended by signal n; no partial file is left"},
     {NULL, NULL},
