@@ -7,6 +7,8 @@
 static const report_options defaults = REPORT_DEFAULTS;
 
 static const option_spec own[] = {
+    {"doc", OPT_TEXTS, offsetof(report_options, documents), .value = "DOCUMENT",
+     .help = "a document to read; may be repeated, and documents may also stand among the models"},
     REPORT_OPTION_ROWS,
     {"assemble", OPT_FLAG, offsetof(report_options, assemble),
      .help = "read nothing more: make the page of what is there, and say what is missing"},
@@ -34,7 +36,10 @@ const command command_report = {
         "An interrupted report goes on where it stopped: results lie in DIR/tasks, one file a row, "
         "and are used again only for the same settings, models and documents. A row that cannot be "
         "read is named on the page, the rest goes on, and the exit code is 1. The same inputs give "
-        "the same bytes.",
+        "the same bytes.\n"
+        "Rows are shared out by --workers, --device cuda:all, mpirun and srun (docs/cluster.md): "
+        "the "
+        "same bytes again.",
     .example = "deltop report examples/small-deltanet examples/small-deltaproduct2 "
                "--doc examples/text_kjv.txt --length 4k --rows 2 --out report-out",
     .files = "report.md, index.html, results.jsonl, pictures, CSV and NPY",

@@ -27,6 +27,8 @@ static const watch_options defaults = {
     .report = REPORT_DEFAULTS, .until = -1, .poll = 10, .settle = 10};
 
 static const option_spec own[] = {
+    {"doc", OPT_TEXTS, offsetof(watch_options, report.documents), .value = "DOCUMENT",
+     .help = "a document that every checkpoint reads; may be repeated"},
     REPORT_OPTION_ROWS,
     {"once", OPT_FLAG, offsetof(watch_options, once),
      .help = "report on what is there and end: with 4 when a rule is broken"},
@@ -255,7 +257,7 @@ const command command_watch = {
         "deltop watch runs/dp3 --doc book.txt --length 8k --rules rules.ini --out watch-out "
         "--once\n"
         "deltop watch runs/dp3 --doc book.txt --out watch-out --rules rules.ini --on-fail "
-        "'mail -s \"$DELTOP_CHECKPOINT\" me <<<\"$DELTOP_RULES\"'",
+        "'echo \"$DELTOP_RULES\" | mail -s \"$DELTOP_CHECKPOINT\" me'",
     .files = "what report writes, trend.png, trend.csv and trend.jsonl",
     .words = true,
     .takes = TAKES_DEVICE | TAKES_PRECISION | TAKES_LENGTH | TAKES_ROWS | TAKES_BLOCK |

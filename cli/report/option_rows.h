@@ -1,5 +1,5 @@
 // cli/report/option_rows.h - rows of the option table that `report` and `watch` share. Their own structs
-// begin with a report_options.
+// begin with a report_options. Each has a row of its own for --doc.
 #ifndef DELTOP_REPORT_OPTION_ROWS_H
 #define DELTOP_REPORT_OPTION_ROWS_H
 
@@ -9,8 +9,6 @@
 #define REPORT_DEFAULTS {.samples = 16, .resamples = 200, .jump = 3}
 
 #define REPORT_OPTION_ROWS \
-    {"doc", OPT_TEXTS, offsetof(report_options, documents), .value = "DOCUMENT", \
-     .help = "a document to read; may be repeated, and documents may also stand among the models"}, \
     {"rules", OPT_TEXT, offsetof(report_options, rules), .value = "FILE", \
      .help = "check these rules (docs/facts.md names the numbers); a broken one ends with 4"}, \
     {"baseline", OPT_TEXT, offsetof(report_options, baseline), .value = "FILE", \
