@@ -19,10 +19,13 @@ CXX      ?= c++
 SPM      := $(shell pkg-config --exists sentencepiece 2>/dev/null && command -v $(CXX) >/dev/null && echo yes)
 
 VERSION  := 0.1.0
+# Stands on the manual page: the day of that version, not of the build.
+DATE     := 2026-11-29
 PKGS     := cairo libpng jansson libpcre2-8 libutf8proc ncursesw
 PKG_C    := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_L    := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
-BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -Wall -Wextra -I. -fopenmp -MMD -MP \
+BASE     := -std=c11 -D_GNU_SOURCE -DDELTOP_VERSION='"$(VERSION)"' -DDELTOP_DATE='"$(DATE)"' \
+            -Wall -Wextra -I. -fopenmp -MMD -MP \
             $(CFLAGS) $(PKG_C) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
 KERNEL   := -O3 $(MARCH) -fno-math-errno -fno-trapping-math -ffp-contract=fast
 LIBS     := $(if $(SAN),-fsanitize=$(SAN)) $(PKG_L) $(if $(SPM),-lsentencepiece -lstdc++) -llapacke -lopenblas -ldl -fopenmp -lpthread -lm
@@ -39,7 +42,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all bench cuda install demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all bench cuda install uninstall demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 # The GPU part too where nvcc and a GPU are, or with CUDA=1.
@@ -95,7 +98,8 @@ $(BUILD)/%.o: %.cpp
 	$(call SAY,c++ )
 	$(Q)$(CXX) $(filter-out -std=%,$(BASE)) -std=c++17 -c -o $@ $<
 ifneq ($(SPM),)
-$(BUILD)/core/tokenizer_spm.o: BASE += -DDELTOP_SENTENCEPIECE
+$(BUILD)/core/tokenizer_spm.o $(BUILD)/cli/version.o: \
+    BASE += -DDELTOP_SENTENCEPIECE='"$(shell pkg-config --modversion sentencepiece)"'
 $(BUILD)/core/tokenizer_spm.o: $(BUILD)/core/sentencepiece.o
 endif
 
@@ -179,11 +183,37 @@ format: ## clang-format -i on all sources
 format-check:
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h' '*.cu')
 
-install: deltop ## into $(PREFIX), with deltop-cuda.so when it is built
-	install -D -m 755 deltop $(DESTDIR)$(PREFIX)/bin/deltop
-	install -D -m 644 bench/plugin.h $(DESTDIR)$(PREFIX)/include/deltop/plugin.h
+# Printed by the program from its tables of commands and options.
+PAGES    := $(BUILD)/share/deltop.1 $(BUILD)/share/deltop.bash $(BUILD)/share/_deltop
+$(BUILD)/share/deltop.1: FORM := --man
+$(BUILD)/share/deltop.bash: FORM := --bash
+$(BUILD)/share/_deltop: FORM := --zsh
+$(PAGES): $(BUILD)/deltop
+	@mkdir -p $(@D)
+	$(Q)$< help $(FORM) >$@.tmp && mv $@.tmp $@
+
+INTO      = $(DESTDIR)$(PREFIX)
+MAN1      = $(INTO)/share/man/man1
+BASHDIR   = $(INTO)/share/bash-completion/completions
+ZSHDIR    = $(INTO)/share/zsh/site-functions
+DOCDIR    = $(INTO)/share/doc/deltop
+
+install: deltop $(PAGES) ## into $(PREFIX): program, GPU part when built, manual, completions, docs, examples
+	install -D -m 755 deltop "$(INTO)/bin/deltop"
 	@if [ -e deltop-cuda.so ]; then \
-	    install -D -m 755 deltop-cuda.so $(DESTDIR)$(PREFIX)/lib/deltop/deltop-cuda.so; fi
+	    install -D -m 755 deltop-cuda.so "$(INTO)/lib/deltop/deltop-cuda.so"; \
+	    else rm -f "$(INTO)/lib/deltop/deltop-cuda.so"; fi
+	install -D -m 644 bench/plugin.h "$(INTO)/include/deltop/plugin.h"
+	install -D -m 644 $(BUILD)/share/deltop.1 "$(MAN1)/deltop.1"
+	install -D -m 644 $(BUILD)/share/deltop.bash "$(BASHDIR)/deltop"
+	install -D -m 644 $(BUILD)/share/_deltop "$(ZSHDIR)/_deltop"
+	@for f in README.md CHANGELOG.md LICENSE $$(find docs examples -type f ! -name '*.o' ! -name '*.so'); do \
+	    install -D -m 644 "$$f" "$(DOCDIR)/$$f" || exit 1; done
+	@echo "documents and examples in $(DOCDIR)"
+
+uninstall: ## takes away what install put there
+	rm -f "$(INTO)/bin/deltop" "$(MAN1)/deltop.1" "$(BASHDIR)/deltop" "$(ZSHDIR)/_deltop"
+	rm -rf "$(INTO)/lib/deltop" "$(INTO)/include/deltop" "$(DOCDIR)"
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16

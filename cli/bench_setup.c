@@ -1,6 +1,7 @@
 #include "cli/bench_setup.h"
 
 #include "bench/op.h"
+#include "cli/device.h"
 #include "cli/say.h"
 #include "core/ckpt.h"
 #include "core/file.h"
@@ -27,8 +28,8 @@ static bool axis_given(const bench_options *own, const char *name) {
 static bool choose_device(const options *o, bench_setting *s, err *e) {
     const bench_options *own = o->own;
     bool cuda = strncmp(o->device, "cuda", 4) == 0, automatic = strcmp(o->device, "auto") == 0;
-    if (strcmp(o->device, "cuda:all") == 0)
-        return err_set(e, ERR_DEVICE, "device cuda:all: bench uses one GPU; use --device cuda:N");
+    if (!device_is_one(o, e))
+        return false;
     s->plan.gpu = strncmp(o->device, "cuda:", 5) == 0 ? atoi(o->device + 5) : 0;
     if (automatic && !s->suite->cpu_only && !axis_given(own, "device")) {
         err none = {0};

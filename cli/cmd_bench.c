@@ -23,6 +23,9 @@ static const bench_options defaults = {
 
 static const option_spec own[] = {
     {"suite", OPT_TEXT, offsetof(bench_options, suite), .value = "NAME",
+     .choices = "quick|ci|kernels|paper|dp-fig4|gdn-fig3|rwkv7-16k|fla|flashqla|flashinfer|"
+                "flashkda|spectra|"
+                "model",
      .help = "quick, ci, kernels, paper (dp-fig4, gdn-fig3, rwkv7-16k), fla, flashqla, flashinfer, "
              "flashkda, spectra, model (default quick)"},
     {"case", OPT_TEXTS, offsetof(bench_options, cases), .value = "PATTERN",

@@ -112,6 +112,15 @@ static int run(const options *o, err *e) {
     return ok ? EXIT_DONE : EXIT_FAILED;
 }
 
+// The first model_type of each recurrence; another word for it where none uses it.
+static bool offers(size_t i, char *word, size_t size) {
+    if (i >= n_recurrences)
+        return false;
+    const char *s = recurrences[i].families[0] ? recurrences[i].families : recurrences[i].alias;
+    snprintf(word, size, "%.*s", (int)strcspn(s, " "), s);
+    return true;
+}
+
 const command command_explain = {
     .name = "explain",
     .summary = "a family's loss, update, transition and bounds",
@@ -130,6 +139,7 @@ const command command_explain = {
                "deltop explain --table --markdown > recurrences.md",
     .files = "explain.json",
     .words = true,
+    .offers = offers,
     .takes = TAKES_OUTPUT | TAKES_SEED,
     .own = own,
     .n_own = sizeof own / sizeof *own,

@@ -244,6 +244,27 @@ static int run(const options *o, err *e) {
     return ok ? EXIT_DONE : EXIT_FAILED;
 }
 
+// Names that can be written; of a family with a number in its name the first ones.
+static bool offers(size_t i, char *word, size_t size) {
+    enum { OF_A_FAMILY = 6 };
+    for (size_t k = 0; k < n_theories; k++) {
+        const theory *t = &theories[k];
+        size_t many = t->why_not ? 0 : t->hi ? (size_t)(t->hi - t->lo + 1) : 1;
+        many = many < OF_A_FAMILY ? many : OF_A_FAMILY;
+        if (i < many) {
+            const char *open = strchr(t->name, '<');
+            if (open)
+                snprintf(word, size, "%.*s%d%s", (int)(open - t->name), t->name, t->lo + (int)i,
+                         strchr(open, '>') + 1);
+            else
+                snprintf(word, size, "%s", t->name);
+            return true;
+        }
+        i -= many;
+    }
+    return false;
+}
+
 const command command_theory = {
     .name = "theory",
     .summary = "writes checkpoints that do what theorems say",
@@ -265,6 +286,7 @@ const command command_theory = {
     .files = "theory.json and the checkpoint: config, safetensors, tokenizer, group.json or "
              "automaton.json, and sample.npy (a random word of 4096 tokens)",
     .words = true,
+    .offers = offers,
     .takes = TAKES_OUTPUT,
     .own = own,
     .n_own = sizeof own / sizeof *own,

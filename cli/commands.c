@@ -12,6 +12,20 @@ COMMAND_LIST(DECLARE)
 const command *const commands[] = {COMMAND_LIST(ADDRESS)};
 const size_t n_commands = sizeof commands / sizeof *commands;
 
+const exit_code_row exit_code_table[] = {
+    {"0", "done"},
+    {"1", "failed: bad input, I/O, memory, a number that cannot be computed"},
+    {"2", "usage: unknown option, value out of range"},
+    {"3", "the device that was asked for is not there"},
+    {"4",
+     "a check failed: slower or wrong in compare, a wrong kernel in bench, a mismatch in parity "
+     "or verify, a finding in inspect --strict, a rule in check, report or watch, anything in diff "
+     "--strict"},
+    {"5", "compare found nothing to compare; with --strict also: the measurements do not decide"},
+    {"128+n", "ended by signal n; no partial file is left"},
+    {NULL, NULL},
+};
+
 const command *command_find(const char *name) {
     for (size_t i = 0; i < n_commands; i++)
         if (strcmp(commands[i]->name, name) == 0)
@@ -130,7 +144,8 @@ void commands_overview(FILE *f) {
         print_row(f, commands[i]->name, commands[i]->summary);
     fputs("\nOther:\n", f);
     print_row(f, "help COMMAND", "options of a command, with an example; also COMMAND --help");
-    print_row(f, "--version", "version, and the libraries it was built with");
+    print_row(f, "help --man", "the manual page; also --bash and --zsh: completions for shells");
+    print_row(f, "--version", "version, and the libraries it was built with and runs with");
     if (n_commands)
         fprintf(f, "\nExample:\n  %.*s\n", (int)strcspn(commands[0]->example, "\n"),
                 commands[0]->example);

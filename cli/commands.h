@@ -18,6 +18,7 @@
     X(erank) \
     X(spectrum) \
     X(report) \
+    X(watch) \
     X(parity) \
     X(explain) \
     X(theory) \
@@ -40,7 +41,9 @@ struct command {
     const char *files;   // what --out DIR receives: "loss.png, loss.json ..."
     // How many models and documents it takes; max ANY_NUMBER: no limit.
     int min_models, max_models, min_documents, max_documents;
-    bool words;                  // operands are words that run() reads: no models, no documents
+    bool words; // operands are words that run() reads: no models, no documents
+    // Word i of those that shells offer as operands; false behind the last. May be NULL.
+    bool (*offers)(size_t i, char *word, size_t size);
     bool tokenizer_is_model;     // a tokenizer's file, or a folder with one, will do as a model
     const char *document_option; // its own OPT_TEXTS that names further documents; NULL: none
     unsigned takes;              // TAKES_... bits
@@ -53,6 +56,12 @@ struct command {
 
 extern const command *const commands[];
 extern const size_t n_commands;
+
+// What the exit codes mean (design.md section 5): "0", "128+n"; NULL behind the last.
+typedef struct exit_code_row {
+    const char *code, *meaning;
+} exit_code_row;
+extern const exit_code_row exit_code_table[];
 
 const command *command_find(const char *name); // NULL when there is none
 // The name nearest to a mistyped one, NULL when nothing is near.

@@ -1,39 +1,24 @@
 // The program's entry: finds the command, reads its options, runs it, turns the outcome into an
 // exit code.
-#define PCRE2_CODE_UNIT_WIDTH 8
-
 #include "cli/commands.h"
+#include "cli/complete.h"
+#include "cli/manual.h"
 #include "cli/operands.h"
 #include "cli/output.h"
 #include "cli/say.h"
 #include "cli/signals.h"
+#include "cli/version.h"
 #include "cli/waiting.h"
 #include "core/outfile.h"
 #include "core/text.h"
 
-#include <cairo.h>
-#include <cblas.h>
-#include <jansson.h>
 #include <locale.h>
 #include <omp.h>
-#include <pcre2.h>
-#include <png.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <utf8proc.h>
-
-static int print_version(void) {
-    char pcre[64] = "?";
-    pcre2_config(PCRE2_CONFIG_VERSION, pcre);
-    printf("deltop %s\n%s\ncairo %s\nlibpng %s\njansson %s\nPCRE2 %s\nutf8proc %s\nOpenMP %d\n"
-           "CUDA: deltop-cuda.so when it is beside the program\n",
-           DELTOP_VERSION, openblas_get_config(), cairo_version_string(), png_get_libpng_ver(NULL),
-           jansson_version_str(), pcre, utf8proc_version(), _OPENMP);
-    return EXIT_DONE;
-}
 
 static int unknown_command(const char *word, err *e) {
     const command *near = command_nearest(word);
@@ -46,11 +31,22 @@ static int unknown_command(const char *word, err *e) {
     return EXIT_USAGE;
 }
 
+// The tables in other forms than help texts.
+static const struct {
+    const char *option;
+    void (*write)(FILE *f);
+} forms[] = {{"--man", manual_write}, {"--bash", complete_bash}, {"--zsh", complete_zsh}};
+
 static int help(int argc, char **argv, err *e) {
     if (argc == 0) {
         commands_overview(stdout);
         return EXIT_DONE;
     }
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (argc == 1 && strcmp(argv[0], forms[i].option) == 0) {
+            forms[i].write(stdout);
+            return EXIT_DONE;
+        }
     const command *c = command_find(argv[0]);
     if (!c)
         return unknown_command(argv[0], e);
@@ -112,7 +108,8 @@ static int dispatch(int argc, char **argv, err *e) {
     if (strcmp(first, "--version") == 0) {
         if (argc > 1)
             return err_set(e, ERR_USAGE, "--version stands alone"), EXIT_USAGE;
-        return print_version();
+        version_print(stdout);
+        return EXIT_DONE;
     }
     // A session and --default-config need no operand.
     if (strcmp(first, "-r") == 0 || strcmp(first, "--session") == 0 ||

@@ -33,7 +33,7 @@ typedef struct option_spec {
     double lo, hi;       // OPT_INT, OPT_REAL, OPT_LIST
     bool above_lo;       // OPT_REAL: lo itself is not allowed
     int64_t most;        // OPT_LIST: numbers it may hold; 0: OPTION_LIST_MOST
-    const char *choices; // OPT_CHOICE: "f32|tf32|bf16|f64"
+    const char *choices; // OPT_CHOICE: "f32|tf32|bf16|f64"; OPT_TEXT: words that shells offer
 } option_spec;
 
 enum { OPTION_LIST_MOST = 65536 };

@@ -22,10 +22,19 @@ static int stdout_reason;
 struct output {
     const options *o;
     const backend *be;        // NULL: nothing said
+    bool nested;              // also when there is one model and one document
     char **model, **document; // names
     char **file;              // written so far
     size_t n_files, cap_files;
 };
+
+void output_always_nested(output *x) {
+    x->nested = true;
+}
+
+bool output_is_flat(const output *x) {
+    return !x->nested && x->o->n_models <= 1 && x->o->n_documents <= 1;
+}
 
 void output_ran_on(output *x, const backend *be) {
     x->be = be;
@@ -125,7 +134,7 @@ char *output_array_path(const output *x, size_t model, size_t document, const ch
     const options *o = x->o;
     if (!o->out)
         return NULL;
-    if (o->n_models <= 1 && o->n_documents <= 1)
+    if (output_is_flat(x))
         return output_path(x, name, e);
     const char *m = model == OUTPUT_NONE ? NULL : x->model[model];
     const char *d = document == OUTPUT_NONE ? NULL : x->document[document];

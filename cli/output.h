@@ -38,6 +38,10 @@ bool output_wants_files(const output *x);
 #define OUTPUT_NONE ((size_t)-1)
 char *output_path(const output *x, const char *name, err *e);
 char *output_array_path(const output *x, size_t model, size_t document, const char *name, err *e);
+// Does what belongs to one model and one document lie in DIR itself? Where there is one of each, unless
+// asked not to: a folder that gets more models later stays as it is.
+bool output_is_flat(const output *x);
+void output_always_nested(output *x);
 // Remembers a file that was written, for the list.
 bool output_wrote(output *x, const char *path, err *e);
 

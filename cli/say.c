@@ -7,10 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool quiet_mode;
+static bool quiet_mode, mute;
 
 void say_set_quiet(bool quiet) {
     quiet_mode = quiet;
+}
+
+void say_set_mute(bool on) {
+    mute = on;
 }
 
 bool say_is_quiet(void) {
@@ -36,6 +40,8 @@ void say_error(const err *e) {
 }
 
 void say_warning(const char *fmt, ...) {
+    if (mute)
+        return;
     char text[1200];
     va_list ap;
     va_start(ap, fmt);
@@ -45,7 +51,7 @@ void say_warning(const char *fmt, ...) {
 }
 
 void say_note(const char *fmt, ...) {
-    if (quiet_mode)
+    if (quiet_mode || mute)
         return;
     char text[1200];
     va_list ap;

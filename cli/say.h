@@ -24,6 +24,9 @@ enum {
 void say_set_quiet(bool quiet);
 bool say_is_quiet(void);
 
+// Warnings and notes are said by another process, which does the same: not again here.
+void say_set_mute(bool mute);
+
 void say_error(const err *e);                                                 // "deltop: text"
 void say_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2))); // "deltop: warning: "
 void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    // "deltop: text"

@@ -9,4 +9,10 @@
 // one sentence when the file, the driver or the device is not there. Close with backend_close.
 backend *cuda_open(int device, precision p, int threads, err *e);
 
+// The file that cuda_open would load, into path[size]; false, and "" there, when there is none.
+bool cuda_find(char *path, size_t size);
+
+// GPUs that the driver shows ($CUDA_VISIBLE_DEVICES counts), 0 without a driver.
+int cuda_count(void);
+
 #endif

@@ -187,8 +187,7 @@ static void help_exists_for_every_command_with_an_example(void **state) {
         if (!strstr(r.out, word) || !strstr(r.out, "Usage:") || !strstr(r.out, "--help"))
             fail_msg("help of %s lacks something:\n%s", commands[i]->name, r.out);
         // What --out writes differs from command to command.
-        snprintf(word, sizeof word, "write %s.", commands[i]->name);
-        if (!strstr(r.out, word))
+        if (strstr(r.out, "--out DIR") && strstr(r.out, "write files to this folder"))
             fail_msg("help of %s does not name the files of --out:\n%s", commands[i]->name, r.out);
         run_free(&r);
         run_free(&s);

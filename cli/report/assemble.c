@@ -162,7 +162,9 @@ const char *assembly_head_name(const assembly_pair *x, size_t i, char *buf, size
 }
 
 char *report_command_line(const report *r, err *e) {
-    static const char *const left_out[] = {"out", "threads", "timing", "json", "quiet", NULL};
+    static const char *const left_out[] = {"out",     "threads",  "timing", "json", "quiet",
+                                           "workers", "assemble", "run",    "once", "poll",
+                                           "settle",  "on-fail",  "until",  NULL};
     char *line = results_command_line_but(r->o, left_out, e), *out = NULL;
     if (line && asprintf(&out, "%s --out DIR", line) < 0) {
         out = NULL;
@@ -236,6 +238,8 @@ bool report_assemble(const report *r, int *code, err *e) {
          save(&a, "results.jsonl", write_facts, e) && report_pictures(&a, e) &&
          report_arrays(&a, e) && report_page(&a, e) && save(&a, "report.md", write_markdown, e) &&
          save(&a, "index.html", write_html, e);
+    if (ok && r->of && r->of->rules)
+        r->of->rules(r->of->ctx, r, &a.outcomes);
     if (ok) {
         bool broken = r->rules.rules.n && !rule_outcomes_good(&a.outcomes);
         *code = a.n_missing ? EXIT_FAILED : broken ? EXIT_CHECK : EXIT_DONE;

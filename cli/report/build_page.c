@@ -154,8 +154,7 @@ static bool own_picture(assembly *a, size_t i, const char *name, const char *wha
     const report *r = a->r;
     const report_pair *p = &r->pair[i];
     char file[1200], text[800];
-    bool flat = r->o->n_models == 1 && r->o->n_documents == 1;
-    if (flat)
+    if (output_is_flat(r->out))
         snprintf(file, sizeof file, "%s", name);
     else
         snprintf(file, sizeof file, "%.500s/%.500s/%s", output_model(r->out, p->model),
@@ -204,6 +203,12 @@ static bool put_words(assembly *a, err *e) {
                            "as .npy in MODEL/DOCUMENT, curves as .csv beside the pictures.");
 }
 
+static bool put_trend(assembly *a, err *e) {
+    return !a->has_trend ||
+           (page_heading(&a->page, 2, e, "Over the training run") &&
+            page_picture(&a->page, "trend.png", "facts over training steps", false, e));
+}
+
 bool report_page(assembly *a, err *e) {
     const report *r = a->r;
     const char *first = output_model(r->out, 0);
@@ -214,7 +219,8 @@ bool report_page(assembly *a, err *e) {
         a->page.title = NULL;
         return err_set(e, ERR_NOMEM, "out of memory: a page");
     }
-    bool ok = put_head(a, e) && put_missing(a, e) && put_rules(a, e) && put_findings(a, e);
+    bool ok = put_head(a, e) && put_missing(a, e) && put_rules(a, e) && put_findings(a, e) &&
+              put_trend(a, e);
     for (size_t d = 0; ok && d < r->o->n_documents; d++)
         ok = put_document(a, d, e);
     ok = ok && page_heading(&a->page, 2, e, "States out of line") && report_outlier_table(a, e) &&

@@ -20,6 +20,7 @@ typedef struct assembly {
     facts facts;
     rule_outcomes outcomes; // of --rules
     page page;
+    bool has_trend; // trend.png is there
 } assembly;
 
 static inline bool assembly_has(const assembly_pair *x) {
@@ -52,6 +53,9 @@ char *report_command_line(const report *r, err *e);
 
 // ---- parts --------------------------------------------------------------------------------------
 
+// Figures over the steps of the training run that the models are checkpoints of (r->of); keeps its
+// facts in DIR/trend.jsonl.
+bool report_trend(assembly *a, figures *out, err *e);
 bool report_pictures(assembly *a, err *e); // PNG and CSV
 bool report_arrays(assembly *a, err *e);   // NPY
 bool report_page(assembly *a, err *e);     // fills a->page

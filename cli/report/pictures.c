@@ -187,6 +187,21 @@ static bool spectrum(assembly *a, size_t m, size_t d, const pair *p, err *e) {
     return ok;
 }
 
+static bool trend(assembly *a, err *e) {
+    figures f;
+    if (!report_trend(a, &f, e))
+        return false;
+    char *png = output_path(a->r->out, "trend.png", e),
+         *csv = output_path(a->r->out, "trend.csv", e);
+    about w = {.path = png, .source = ""};
+    bool ok = png && csv && (f.n == 0 || (save_png(a, &f, &w, e) && save_csv(a, &f, csv, e)));
+    a->has_trend = f.n > 0;
+    figures_free(&f);
+    free(png);
+    free(csv);
+    return ok;
+}
+
 bool report_pictures(assembly *a, err *e) {
     const report *r = a->r;
     const pair **p = mem_alloc(r->o->n_models, sizeof *p, "results", e);
@@ -197,6 +212,7 @@ bool report_pictures(assembly *a, err *e) {
                         boundaries(a, d, p, n, e));
     }
     free(p);
+    ok = ok && (!r->of || trend(a, e));
     for (size_t m = 0; ok && m < r->o->n_models; m++)
         for (size_t d = 0; ok && d < r->o->n_documents; d++) {
             const assembly_pair *x = assembly_at(a, m, d);

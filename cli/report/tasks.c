@@ -144,6 +144,12 @@ static bool keep_failure(const report *r, size_t i, const err *why, err *e) {
     return ok;
 }
 
+bool report_task_give_up(const report *r, size_t i, const char *why, err *e) {
+    err x = {0};
+    err_set(&x, ERR_IO, "%s", why);
+    return keep_failure(r, i, &x, e);
+}
+
 void report_task_failure(const report *r, size_t i, err *why) {
     err_clear(why);
     err mine = {0};

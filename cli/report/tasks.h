@@ -38,6 +38,9 @@ typedef struct report_options {
     double jump;
     const char *rules, *baseline; // files; NULL: none
     bool timing;
+    int64_t workers; // 0: see report_way
+    const char *run; // NULL
+    bool assemble;
 } report_options;
 
 // One model on one document.
@@ -60,7 +63,17 @@ typedef struct report_task {
     int64_t row;
 } report_task;
 
-typedef struct report {
+typedef struct report report;
+
+// The models of a report that are checkpoints of one training run.
+typedef struct report_run_of {
+    const int64_t *step; // [n_models], -1: not known
+    // Called with the outcomes of --rules; may be NULL.
+    void (*rules)(void *ctx, const report *r, const rule_outcomes *outcomes);
+    void *ctx;
+} report_run_of;
+
+struct report {
     const options *o;
     const report_options *own;
     output *out;       // owned
@@ -68,9 +81,10 @@ typedef struct report {
     report_pair *pair; // [n_models * n_documents], models outermost; owned
     report_task *task; // owned
     size_t n_pairs, n_tasks;
-    report_rules rules; // owned; they change no task
-    FILE *input;        // standard input, kept; owned
-} report;
+    report_rules rules;      // owned; they change no task
+    FILE *input;             // standard input, kept; owned
+    const report_run_of *of; // what else is known of its models; NULL; borrowed
+};
 
 // Makes DIR, reads the head of every model (no weights) and all documents, and lists the tasks.
 // be: the device that computes, for the settings; borrowed. Fails when DIR cannot be written, for a
@@ -83,6 +97,8 @@ void report_free(report *r); // NULL is fine
 bool report_task_done(const report *r, size_t i);
 // Why it failed when it was run last, with these settings; empty when it did not.
 void report_task_failure(const report *r, size_t i, err *why);
+// Stores such a reason for a task that nobody could finish (its process died).
+bool report_task_give_up(const report *r, size_t i, const char *why, err *e);
 // "small-deltanet on text_kjv, row 1" into buf; returns buf. Escaped.
 const char *report_task_name(const report *r, size_t i, char *buf, size_t size);
 // The result; row_record_free it. ERR_MISSING, ERR_INPUT as row_record_load; a damaged file is removed,
