@@ -94,7 +94,7 @@ void case_list_match(case_list *l, const char *const *pattern, size_t n);
 // Suites (bench/suites.c) -----------------------------------------------------------------------
 typedef struct bench_suite {
     const char *name, *summary;
-    const char *const *lines; // NULL at the end
+    const char *const *lines; // NULL at the end; no list: of a model (bench/model_cases.h)
     double seconds;           // for all its cases together on a CPU
     bool cpu_only;            // not worth a GPU: cases lie on the CPU whatever --device says
 } bench_suite;

@@ -58,6 +58,9 @@ extern const bench_op *const bench_ops[];
 extern const size_t n_bench_ops;
 const bench_op *bench_op_find(const char *name, err *e); // NULL: ERR_USAGE lists them
 
+// The recurrence that steps of this kind are (bench/op_recurrence.c); NULL: none of them.
+const bench_op *bench_op_of_shape(const head_shape *s);
+
 // Allowed error: bf16 keeps 8 bits, and the peers' kernels err by 4.4e-3 to 4.8e-3; float32 loses up
 // to 6e-5 where keys repeat (kernels/chunk.h).
 double bench_tolerance(const bench_case *c);

@@ -197,3 +197,13 @@ OP(kda, KDA, KEYED, SIZES, "KDA: delta rule, a decay per key channel")
 OP(comba, COMBA, ALL | BIT(AXIS_KEYS), SIZES,
    "Comba: a decay per head, erase along a key of its own")
 OP(rwkv7, RWKV7, ALL | BIT(AXIS_KEYS), SIZES, "RWKV-7 (DPLR): a decay per channel, erase apart")
+
+const bench_op *bench_op_of_shape(const head_shape *s) {
+    for (size_t i = 0; i < n_bench_ops; i++) {
+        const bench_op *op = bench_ops[i];
+        if (op->run == run && kinds[op->kind].decay == s->decay &&
+            kinds[op->kind].erase == s->erase && (s->n_h > 1) == ((op->axes & BIT(AXIS_N)) != 0))
+            return op;
+    }
+    return NULL;
+}

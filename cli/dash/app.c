@@ -104,7 +104,12 @@ static bool apply(app *a, err *e) {
         if (!cmd_run(d, &x, line, e))
             return err_prefix(e, "option --compare");
     }
-    d->n_messages = d->first_message = 0; // what compare said is no news
+    if (v->export == 9) { // its numbers are measured only when that is asked for
+        scene x = app_scene(a);
+        if (!cmd_run(d, &x, "bench", e))
+            return false;
+    }
+    d->n_messages = d->first_message = 0; // what these said is no news
     return true;
 }
 

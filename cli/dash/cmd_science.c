@@ -151,8 +151,23 @@ static bool reload(dash *d, const scene *x, const char *rest, err *e) {
     return true;
 }
 
+static bool bench(dash *d, const scene *x, const char *rest, err *e) {
+    (void)rest;
+    const card *c = dash_card(d);
+    if (!c || !c->x.m)
+        return err_set(e, ERR_USAGE, "bench: this model cannot be run");
+    d->kernels = d->next_kernels++;
+    d->kernels_slot = d->slot;
+    d->cancelled = false;
+    d->open |= 1u << 9;
+    dash_say(d, ' ', "measuring the kernels of %s%s", c->name,
+             d->document && x->read < x->T ? " after the pass" : "");
+    return true;
+}
+
 static bool recompute(dash *d, const scene *x, const char *rest, err *e) {
-    (void)rest, (void)e;
+    if (d->focus == 9 && !d->cancelled && x->s->fatal.code == ERR_NONE)
+        return bench(d, x, rest, e);
     if (d->cancelled) {
         d->cancelled = false;
         dash_say(d, ' ', "the pass goes on");
@@ -175,13 +190,15 @@ static bool pause_work(dash *d, const scene *x, const char *rest, err *e) {
 static bool cancel(dash *d, const scene *x, const char *rest, err *e) {
     (void)rest, (void)e;
     bool again = x->live->on && x->live->now - d->cancelled_at < 2;
-    if (again || !d->busy || (d->cancelled && !d->sweep)) {
+    if (again || !d->busy || (d->cancelled && !d->sweep && !d->kernels)) {
         d->quit = true;
         d->exit_code = 130;
         return true;
     }
-    d->cancelled = true;
+    // A finished pass stays finished: only the kernels are stopped then.
+    d->cancelled = !d->kernels || (d->document && x->read < x->T);
     d->sweep = false;
+    d->kernels = 0;
     d->cancelled_at = x->live->on ? x->live->now : -10;
     dash_say(d, '!', "stopped, what is done is kept; R goes on, ^C once more leaves");
     return true;
@@ -193,6 +210,7 @@ const cmd cmd_sciences[] = {
     {"restore", "", COMPLETE_NONE, restore},
     {"open", "FILE|b MODEL", COMPLETE_FILE, open_file},
     {"reload", "", COMPLETE_NONE, reload},
+    {"bench", "", COMPLETE_NONE, bench},
     {"recompute", "", COMPLETE_NONE, recompute},
     {"pause", "", COMPLETE_NONE, pause_work},
     {"cancel", "", COMPLETE_NONE, cancel},

@@ -25,7 +25,7 @@ bool metric_find(const char *name, metric *out) {
 
 void dash_init(dash *d, const options *o) {
     *d = (dash){.o = o,
-                .open = 0x1fe, // all but the messages; 9 joins with its panel
+                .open = 0x3fe, // all but the messages
                 .focus = 1,
                 .W = 32,
                 .surprise = 6,
@@ -34,6 +34,7 @@ void dash_init(dash *d, const options *o) {
                 .hold = -1,
                 .mouse = true,
                 .next_generation = 1,
+                .next_kernels = 1,
                 .cancelled_at = -10,
                 .shown_at = -10};
     snprintf(d->export_dir, sizeof d->export_dir, ".");
@@ -277,5 +278,8 @@ void dash_request(const dash *d, unsigned visible, request *out) {
     out->want_all_windows =
         visible >> 1 & 1 && (d->metric == METRIC_RHO || d->metric == METRIC_HALF);
     out->want_modes = visible >> 7 & 1;
+    out->want_kernels = visible >> 9 & 1;
+    out->kernels = d->kernels;
+    out->kernels_slot = d->kernels ? d->kernels_slot : d->slot;
     out->want_stats = !d->document || d->overlay == OVERLAY_INFO;
 }

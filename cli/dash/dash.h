@@ -98,6 +98,8 @@ typedef struct dash {
     head_ref off[OFF_MOST];
     int n_off, generation, next_generation;
     bool cancelled, sweep;
+    int kernels, next_kernels; // the run that measures them, 0: none
+    int kernels_slot;          // whose they are
     int reload;
     int64_t hold;
     // Leaving

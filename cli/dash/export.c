@@ -145,10 +145,30 @@ static char *view_command(const scene *x, int panel, const char *out, err *e) {
     return w.s;
 }
 
+// Times are never the same bytes: the command measures the same cases.
+static char *bench_command(const scene *x, const char *out, err *e) {
+    words w = {0};
+    const kernels *k = x->s->kernels;
+    say(&w, e, "deltop bench --suite shapes");
+    word(&w, e, "model", x->d->model[k->slot]->path);
+    say(&w, e, " --axis dtype=%s --no-cold --rounds %d --device %s", kernels_dtype(k),
+        KERNEL_ROUNDS, k->threads ? "cpu" : x->d->o->device);
+    if (k->threads)
+        say(&w, e, " --threads %d", k->threads);
+    if (out)
+        word(&w, e, "out", out);
+    if (!w.failed)
+        return w.s;
+    free(w.s);
+    return NULL;
+}
+
 char *export_command(const scene *x, int panel, const char *out, err *e) {
     // Losses over bytes, of a part or as a difference alone are the view's own.
     if (panel == 3 && x->r && !x->bytes && x->read >= x->T && losses_window(x) < x->T)
         return loss_command(x, out, e);
+    if (panel == 9 && x->s->kernels && x->s->kernels->n)
+        return bench_command(x, out, e);
     return view_command(x, panel, out, e);
 }
 
@@ -165,7 +185,7 @@ bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
         if (!p->figures)
             continue;
         err why = {0};
-        if (!x->r || x->read < 1)
+        if (!p->no_reading && (!x->r || x->read < 1))
             err_set(&why, ERR_INPUT, "nothing is computed yet");
         else if (p->figures(x, out, &why))
             got++;
@@ -191,8 +211,13 @@ bool export_files(const scene *x, unsigned which, const char *png, const char *c
     char source[512], description[160];
     if (!export_figures(x, which, &f, e))
         return false;
-    snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text), x->text->d.sha256);
-    snprintf(description, sizeof description, "%s, %s", x->r->device, precision_name(x->r->prec));
+    if (x->text)
+        snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text),
+                 x->text->d.sha256);
+    else
+        snprintf(source, sizeof source, "%s", x->d->model[0]->name);
+    snprintf(description, sizeof description, "%s, %s", x->s->device ? x->s->device : "no device",
+             precision_name(x->s->prec));
     plot_options p = plot_defaults();
     p.title = f.v[0]->title;
     p.software = "deltop " DELTOP_VERSION;
