@@ -336,6 +336,27 @@ static void tiny_screens_show_prompt_and_errors(void **state) {
     }
 }
 
+// Check 25: names in a checkpoint are bytes that anybody may have written.
+static void tensor_names_with_controls_stay_harmless(void **state) {
+    (void)state;
+    tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .L = 1});
+    tiny_add(t,
+             "odd\033[2J\u202e\xc2\x9b"
+             "31m name",
+             1, (int64_t[]){3});
+    char model[600];
+    snprintf(model, sizeof model, "%s", tiny_save(t, "named"));
+    tiny_free(t);
+    run r = view_in(0, dash_utf8, LIST(model, "--snapshot", "60x160"));
+    holds(r.out, "odd");
+    for (size_t k = 0; k < r.n_out; k++)
+        if (((unsigned char)r.out[k] < 0x20 && r.out[k] != '\n') || r.out[k] == 0x7f)
+            fail_msg("control byte %02x", (unsigned char)r.out[k]);
+    assert_null(strstr(r.out, "\u202e"));
+    assert_null(strstr(r.out, "\xc2\x9b"));
+    run_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
@@ -349,6 +370,7 @@ int main(void) {
         cmocka_unit_test(what_is_constant_is_drawn_flat),
         cmocka_unit_test(the_text_before_the_end_fills_the_panel),
         cmocka_unit_test(tiny_screens_show_prompt_and_errors),
+        cmocka_unit_test(tensor_names_with_controls_stay_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

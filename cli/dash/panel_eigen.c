@@ -175,6 +175,26 @@ static void draw(surface *s, rect r, const scene *x) {
         surface_attr(s, (rect){r.y + 1, r.x, r.h - 1, r.w}, ATTR_DIM);
 }
 
+// The product's own numbers, to the last digit.
+static bool add_facts(const spot_window *w, figures *out, err *e) {
+    double unit = exp(w->facts.log_scale);
+    const struct {
+        const char *name;
+        double v;
+    } column[] = {{"spectral radius", w->facts.radius * unit},
+                  {"largest singular value", w->facts.norm2 * unit},
+                  {"ln |det|", w->facts.logabsdet},
+                  {"directions left alone", (double)w->facts.frozen}};
+    figure *f = figure_new(FIG_TABLE, "window", "the window product", "", e);
+    bool ok = f != NULL;
+    for (size_t i = 0; ok && i < sizeof column / sizeof *column; i++)
+        ok = figure_column(f, column[i].name, "", 1, &column[i].v, NULL, 5, e);
+    if (ok)
+        return figures_add(out, f, e);
+    figure_free(f);
+    return false;
+}
+
 static bool make_figures(const scene *x, figures *out, err *e) {
     const spot_window *w = scene_window(x, x->head);
     const card *c = dash_card(x->d);
@@ -206,7 +226,7 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         figure_free(f);
         return false;
     }
-    return figures_add(out, f, e);
+    return figures_add(out, f, e) && add_facts(w, out, e);
 }
 
 const panel panel_eigen = {
