@@ -129,6 +129,25 @@ static void long_names_are_completed(void **state) {
     run_free(&r);
 }
 
+// Blanks and commas belong to a file's name.
+static void names_with_blanks_are_completed(void **state) {
+    (void)state;
+    char folder[600], path[700], script[3000];
+    snprintf(folder, sizeof folder, "%s", files_path("blanks"));
+    snprintf(path, sizeof path, "%s", files_path("my own, long notes"));
+    files_mkdir(path);
+    files_text(files_path("my own, long notes/of today.txt"), "In the beginning God created it.");
+    snprintf(script, sizeof script,
+             "wait idle\nkey :\ntype open %s/my o\nkey Tab\nexpect long notes/\nkey Tab Enter\n"
+             "wait idle\nexpect of today.txt  [0-9]+ tok\n"
+             "key :\ntype   open b exam\nkey Tab\ntype small-deltan\nkey Tab Enter\n"
+             "wait msg forward b\nexpect b small-deltanet\n"
+             "key :\ntype ablate L0.H0,L3.H3\nkey Tab Enter\nwait idle\nexpect abl L0.H0.L3.H3\n",
+             files_folder());
+    run r = play(0, script, folder, LIST(MODEL, TEXT, "--length", "64", "--snapshot", "30x120"));
+    run_free(&r);
+}
+
 // Check 15: a disk that is full is a message, no part of a file is left, and the keys go on. The
 // limit on file sizes stands for the disk: write() fails in the same place.
 static void a_full_disk_is_a_message_and_leaves_nothing(void **state) {
@@ -363,6 +382,7 @@ int main(void) {
         cmocka_unit_test(options_without_their_partner_are_refused),
         cmocka_unit_test(commands_with_nonsense_are_refused),
         cmocka_unit_test(long_names_are_completed),
+        cmocka_unit_test(names_with_blanks_are_completed),
         cmocka_unit_test(a_full_disk_is_a_message_and_leaves_nothing),
         cmocka_unit_test(directions_that_a_window_leaves_alone_are_counted),
         cmocka_unit_test(products_that_stretch_are_marked),

@@ -143,7 +143,7 @@ const cmd cmd_outs[] = {
     {"data", "FILE", COMPLETE_FILE, data},
     {"yank", "", COMPLETE_NONE, yank},
     {"export", "DIR", COMPLETE_FILE, export_dir},
-    {"save", "NAME", COMPLETE_NONE, save},
+    {"save", "NAME", COMPLETE_FILE, save},
     {"session", "NAME", COMPLETE_NONE, save},
     {"keylog", "FILE", COMPLETE_FILE, keylog},
 };
