@@ -59,8 +59,7 @@ static void *prepare(const bench_setup *set, err *e) {
     }
     if (set->kernel) {
         deltop_recurrence call = plugin_call(set->be, &w->r.s, w->r.state, w->r.o);
-        if (!set->kernel->k->supports(&call)) {
-            err_set(e, ERR_UNSUPPORTED, "%s does not take this case", set->kernel->impl);
+        if (!plugin_supports(set->kernel, &call, e)) {
             release(w);
             return NULL;
         }

@@ -3,6 +3,7 @@
 #include "bench/environment.h"
 #include "bench/measure.h"
 #include "bench/op.h"
+#include "bench/plugin_guard.h"
 #include "bench/yardstick.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -75,10 +76,11 @@ static bench_row *row_of(const runner *r, const job *j) {
     return &r->out->rows[j->row];
 }
 
-// The OpenMP setting is the process': every case has its own.
-static void use_threads(const job *j) {
+// The OpenMP setting is the process': every case has its own. So is the name for a crash.
+static void begin(const runner *r, const job *j) {
     if (j->c->at[AXIS_DEVICE] == ON_CPU)
         omp_set_num_threads((int)j->c->at[AXIS_THREADS]);
+    guard_name(row_of(r, j)->name);
 }
 
 static void drop(job *j) {
@@ -134,7 +136,7 @@ static bool prepare(runner *r, job *j, err *e) {
         fail_row(r, j, ROW_SKIPPED, own.text);
         return true;
     }
-    use_threads(j);
+    begin(r, j);
     bench_setup set = {.c = c,
                        .be = be,
                        .seed = r->p->seed,
@@ -151,7 +153,7 @@ static bool prepare(runner *r, job *j, err *e) {
         fail_row(r, j, ROW_FAILED, own.text);
         return true;
     }
-    use_threads(j);
+    begin(r, j);
     row->error = g.error;
     row->state_error = g.state_error;
     row->stress = g.stress;
@@ -181,7 +183,7 @@ static bool block(runner *r, job *j, int round, int rounds, double seconds, err 
     err own = {0};
     if (!j->ready)
         return true;
-    use_threads(j);
+    begin(r, j);
     // A cold sample costs an eviction: a few of them.
     measure_limits warm = {.seconds = (r->p->cold ? 0.65 : 1) * seconds,
                            .precision = r->p->precision,
