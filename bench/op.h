@@ -13,7 +13,8 @@
 typedef struct bench_gate {
     double error;       // of the outputs
     double state_error; // of final states; NaN: none
-    double stress;    // of outputs with correlated and repeated keys and beta up to 2; NaN: not run
+    double stress;    // the worse of outputs and final states with correlated and repeated keys and
+                      // beta up to 2; NaN: not run
     double tolerance; // each of them must be at most this
     bool passed;
     char how[160];  // "3 heads, 16 of 128 columns, all 32768 tokens, against the float64 step form"

@@ -307,6 +307,42 @@ static void a_wrong_kernel_gets_no_time_and_exit_code_4(void **state) {
     expect(ARGS("bench", "--plugin", so), 1, "exports no deltop_plugin_get");
 }
 
+// Right outputs do not excuse a wrong final state: one that is no number, and one that is wrong only with
+// correlated keys (the gate's second call).
+static void a_wrong_final_state_gets_no_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *body, *why;
+    } ways[] = {
+        {"((float *)r->state.data)[0] = NAN;", "final state off by inf, allowed 1e-04"},
+        {"if (++calls == 2) ((float *)r->state.data)[0] += 1;",
+         "output or final state with correlated keys off by"},
+    };
+    const char *source = files_path("state.c"), *so = files_path("state.so");
+    char command[1200], text[1200];
+    snprintf(command, sizeof command, "cc -shared -fPIC -I. -o '%s' '%s' -lm 2>/dev/null", so,
+             source);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        snprintf(
+            text, sizeof text,
+            "#define deltop_plugin_get plain_get\n#include \"examples/plugin/plugin.c\"\n"
+            "#undef deltop_plugin_get\nstatic int calls = 0;\n"
+            "static int spoil(const deltop_recurrence *r) { (void)calls; run(r); %s return 0; }\n"
+            "static const deltop_kernel k[] = {{\"s\", DELTOP_CPU, DELTOP_F32, supports, spoil}};\n"
+            "static const deltop_plugin p = {DELTOP_PLUGIN_ABI, \"state\", \"0\", 1, k};\n"
+            "const deltop_plugin *deltop_plugin_get(void) { return &p; }\n",
+            ways[w].body);
+        files_text(source, text);
+        if (system(command) != 0) {
+            printf("SKIP: no compiler for a plugin\n");
+            skip();
+        }
+        expect(ARGS("bench", "--case", "gdn.B1.T512.H4.*", "--budget", "0.02", "--rounds", "1",
+                    "--plugin", so),
+               4, ways[w].why);
+    }
+}
+
 // Whatever a plugin does, a sentence says which one it was and in which case, and our own kernels are
 // measured all the same.
 static void a_plugin_that_crashes_is_a_failed_row(void **state) {
@@ -545,6 +581,7 @@ int main(void) {
         cmocka_unit_test(B136_markdown_has_a_limit_that_keeps_what_matters),
         cmocka_unit_test(B133_accept_moves_the_baseline),
         cmocka_unit_test(a_wrong_kernel_gets_no_time_and_exit_code_4),
+        cmocka_unit_test(a_wrong_final_state_gets_no_time),
         cmocka_unit_test(a_plugin_that_crashes_is_a_failed_row),
         cmocka_unit_test(rows_of_other_programs_stand_beside_ours),
         cmocka_unit_test(a_config_gets_random_weights),

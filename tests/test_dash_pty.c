@@ -263,13 +263,12 @@ static void terminals_that_can_start_and_leave(void **state) {
     static const char *const good[] = {
         "TERM=xterm", "TERM=screen-256color", "TERM=tmux-256color", "TERM=screen", "TERM=rxvt",
         "TERM=vt100", "TERM=vt220",           "TERM=xterm-mono",    "TERM=ansi",   "TERM=linux"};
-    // For TERM=linux ncurses asks libgpm for a mouse, which leaks ten bytes when there is none.
-    char leaks[600], option[700];
-    snprintf(leaks, sizeof leaks, "%s", files_path("leaks.txt"));
-    files_text(leaks, "leak:libgpm\n");
-    snprintf(option, sizeof option, "LSAN_OPTIONS=suppressions=%s:print_suppressions=0", leaks);
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        const char *env[] = {good[i], option, NULL};
+        // For TERM=linux ncurses loads libgpm, asks it for a mouse and unloads it: ten bytes of it stay
+        // behind, and no suppression can name a library that is gone. Leaks of ours show in the others.
+        const char *leaks =
+            strcmp(good[i], "TERM=linux") ? "ASAN_OPTIONS" : "ASAN_OPTIONS=detect_leaks=0";
+        const char *env[] = {good[i], leaks, NULL};
         pty p = pty_start(brief, env, 24, 80);
         if (!pty_until(&p, "heads", 0, 10)) {
             printf("    SKIP: %s is not in this terminfo\n", good[i]);
