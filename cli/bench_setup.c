@@ -192,6 +192,11 @@ bool bench_setup_make(const options *o, bench_setting *s, err *e) {
         if (!model_id(own->model, c->model_id, sizeof c->model_id, e))
             return false;
     }
+    for (size_t i = 0; i < own->axes.n && s->cases.n > 0; i++)
+        if (!case_list_has_axis(&s->cases, own->axes.v[i]))
+            return err_set(e, ERR_USAGE,
+                           "option --axis: no case that is left has the axis of \"%s\"",
+                           text_show(own->axes.v[i]));
     if (s->cases.n == 0)
         return err_set(e, ERR_USAGE, "no case is left; deltop bench --list shows what there is");
     s->plan.cases = &s->cases;

@@ -114,6 +114,12 @@ static void options_that_make_no_sense_are_usage_errors(void **state) {
     expect(ARGS("bench", "--suite", "slow"), 2, "there are quick, ci");
     expect(ARGS("bench", "--axis", "T=0"), 2, "axis T");
     expect(ARGS("bench", "--axis", "nonsense"), 2, "is no axis with values");
+    expect(ARGS("bench", "--case", "gdn", "--axis", "D=64"), 2,
+           "no case that is left has the axis of \"D=64\"");
+    // A single call of minutes is not begun for a budget of a tenth of a second.
+    expect(ARGS("bench", "--axis", "op=erank", "--axis", "H=65536", "--axis", "T=16", "--budget",
+                "0.1"),
+           1, "and the budget is 0.1 s (--budget)");
     expect(ARGS("bench", "--case", "no-such-case"), 2, "no case is left");
     expect(ARGS("bench", "extra"), 2, "takes no extra");
     expect(ARGS("bench", "--ab", "step"), 2, "takes two words");

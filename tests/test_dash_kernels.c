@@ -31,7 +31,7 @@ static void never_beside_a_pass_and_numbers_with_the_clock_only(void **state) {
     run r = play(0,
                  "hold 512\nwait forward\nexpect R measures\ncmd panel 9\nkey R\n"
                  "expect after the pass\n"
-                 "go\nwait idle\n"
+                 "go\nwait idle 300\n"
                  "expect 6 of 6 done\nexpect deltaproduct +1x512x4 +- +- +- +-\n"
                  "expect window +4x32x2x64\nexpect gate passed on 6 cases; cpu f32\n"
                  "expect every gate passed\n"
@@ -40,12 +40,12 @@ static void never_beside_a_pass_and_numbers_with_the_clock_only(void **state) {
                  LIST(MODEL, TEXT, "--length", "1k", "--panels", "1,9,0", "--threads", "1",
                       "--snapshot", "40x120"));
     run_free(&r);
-    r = play(
-        0,
-        "cmd bench\nwait idle\nexpect deltaproduct +1x512x4 +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+\n",
-        folder,
-        LIST(MODEL, TEXT, "--length", "128", "--panels", "9", "--threads", "1", "--live",
-             "--snapshot", "24x80"));
+    r = play(0,
+             "cmd bench\nwait idle 300\nexpect deltaproduct +1x512x4 +[0-9.]+ +[0-9.]+ +[0-9.]+ "
+             "+[0-9.]+\n",
+             folder,
+             LIST(MODEL, TEXT, "--length", "128", "--panels", "9", "--threads", "1", "--live",
+                  "--snapshot", "24x80"));
     run_free(&r);
 }
 
@@ -54,8 +54,8 @@ static void a_stop_keeps_what_is_measured_and_other_wishes_come_first(void **sta
     char folder[600];
     snprintf(folder, sizeof folder, "%s", files_path("stop"));
     run r = play(0,
-                 "wait idle\nkey R\nkey ^C\nwait idle\nreject 6 of 6 done\nreject waiting\n"
-                 "expect stopped\nkey R\ncmd goto 64\nkey x\nwait idle\nexpect 6 of 6 done\n"
+                 "wait idle 300\nkey R\nkey ^C\nwait idle 300\nreject 6 of 6 done\nreject waiting\n"
+                 "expect stopped\nkey R\ncmd goto 64\nkey x\nwait idle 300\nexpect 6 of 6 done\n"
                  "expect abl L0.H0\n",
                  folder,
                  LIST(MODEL, TEXT, "--length", "256", "--panels", "1,9,0", "--focus", "9",
@@ -79,8 +79,8 @@ static void a_model_alone_has_kernels_and_their_export_names_bench(void **state)
     text = files_read(png, &n);
     assert_memory_equal(text, "\x89PNG", 4);
     free(text);
-    r = play(1, "wait idle\ncmd data k.csv\nwait idle\nexpect nothing is measured yet\n", folder,
-             LIST(MODEL, "--panels", "9", "--snapshot", "24x80", "--threads", "1"));
+    r = play(1, "wait idle 300\ncmd data k.csv\nwait idle\nexpect nothing is measured yet\n",
+             folder, LIST(MODEL, "--panels", "9", "--snapshot", "24x80", "--threads", "1"));
     run_free(&r);
 }
 
