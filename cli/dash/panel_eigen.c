@@ -125,7 +125,7 @@ static facts facts_of(const scene *x, const spot_window *w) {
 static void draw(surface *s, rect r, const scene *x) {
     char left[96], name[32];
     scene_head_name(x, x->head, name, sizeof name);
-    snprintf(left, sizeof left, "eigenvalues %s W=%lld", name, (long long)x->d->W);
+    snprintf(left, sizeof left, "eigenvalues %s W=%lld", name, (long long)x->d->look.W);
     bool whole = x->d->zoom && x->d->focus == 4;
     char right[64], at[32];
     if (x->spot && x->spot->t != x->t && scene_window(x, x->head))
@@ -204,8 +204,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     scene_head_name(x, x->head, name, sizeof name);
     snprintf(title, sizeof title, "eigenvalues of a window product, %s %s", c->name, name);
     snprintf(sub, sizeof sub, "tokens %lld to %lld of %s, W = %lld; %s",
-             (long long)(x->t - x->d->W + 1), (long long)x->t, x->text->d.name, (long long)x->d->W,
-             x->r->device);
+             (long long)(x->t - x->d->look.W + 1), (long long)x->t, x->text->d.name,
+             (long long)x->d->look.W, x->r->device);
     figure *f = figure_new(FIG_SCATTER, "eigenvalues", title, sub, e);
     double re[w->K + 1], im[w->K + 1];
     for (int i = 0; i < w->K; i++) {

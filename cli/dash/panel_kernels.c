@@ -17,8 +17,8 @@ static const struct column_spec {
 
 static const kernels *kernels_of(const scene *x) {
     const kernels *k = x->s->kernels;
-    int want = x->d->kernels ? x->d->kernels_slot : x->d->slot;
-    return k && k->slot == want && k->reload == x->d->reload ? k : NULL;
+    int want = x->d->want.kernels ? x->d->want.kernels_slot : x->d->in.slot;
+    return k && k->slot == want && k->reload == x->d->want.reload ? k : NULL;
 }
 
 static double value(const kernel_row *r, int column) {
@@ -46,7 +46,7 @@ static void state_of(const scene *x, const kernels *k, const kernel_row *r, char
     buf[0] = 0;
     switch (r->state) {
     case KERNEL_WAITING:
-        snprintf(buf, size, "%s", k->asked && x->d->kernels == k->asked ? "waiting" : "");
+        snprintf(buf, size, "%s", k->asked && x->d->want.kernels == k->asked ? "waiting" : "");
         break;
     case KERNEL_CHECKED:
         if (isfinite(r->spread) && x->live->on)
@@ -119,7 +119,7 @@ static void draw(surface *s, rect r, const scene *x) {
     char left[128] = "kernels", right[64] = "";
     bool use[COLUMNS];
     const kernels *k = kernels_of(x);
-    if (x->d->n_models > 1 && k)
+    if (x->d->in.n_models > 1 && k)
         snprintf(left, sizeof left, "kernels %c", 'a' + k->slot);
     if (k && k->asked && k->n)
         snprintf(right, sizeof right, "%d of %d done", k->done, k->n);
@@ -214,7 +214,7 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     char title[300], sub[300];
     if (!k || k->done == 0)
         return err_set(e, ERR_INPUT, "nothing is measured yet: R does");
-    snprintf(title, sizeof title, "kernels of %s", x->d->model[k->slot]->name);
+    snprintf(title, sizeof title, "kernels of %s", x->d->in.model[k->slot]->name);
     snprintf(sub, sizeof sub, "%d of %d cases, each gate first; %s %s", k->done, k->n, k->device,
              precision_name(k->prec));
     return add_bars(k, title, sub, out, e) && add_table(k, title, sub, out, e);

@@ -216,7 +216,7 @@ static void accept(dash *d, const scene *x) {
             fail(p, &e, at);
             return;
         }
-        snprintf(d->filter, sizeof d->filter, "%s", expr);
+        snprintf(d->look.filter, sizeof d->look.filter, "%s", expr);
         remember(p);
         prompt_close(p);
         return;
