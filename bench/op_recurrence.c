@@ -177,34 +177,25 @@ static double bytes(const bench_case *c) {
      BIT(AXIS_INPUT) | BIT(AXIS_FORM))
 #define KEYED (ALL | BIT(AXIS_KEYS) | BIT(AXIS_BETA))
 #define SIZES "B=1 T=1024 H=4 K=64 V=64"
-#define OP(name_, kind_, axes_, usual_, summary_)                                                  \
-    const bench_op bench_op_##name_ = {.name = #name_,                                             \
-                                       .summary = summary_,                                        \
-                                       .kind = kind_,                                              \
-                                       .axes = axes_,                                              \
-                                       .usual = usual_,                                            \
-                                       .check = check,                                             \
-                                       .prepare = prepare,                                         \
-                                       .run = run,                                                 \
-                                       .gate = gate,                                               \
-                                       .cost = cost,                                               \
-                                       .kernel = kernel,                                           \
-                                       .free = release,                                            \
-                                       .bytes = bytes};
 
-OP(linear, LINEAR, ALL, SIZES, "linear attention: no decay, no erasing")
-OP(gla, GLA, ALL, SIZES, "GLA: a decay per key channel")
-OP(mamba2, MAMBA2, ALL, SIZES, "Mamba-2, simple GLA: a decay per head")
-OP(deltanet, DELTANET, KEYED, SIZES, "DeltaNet: delta rule")
-OP(gdn, GDN, KEYED, SIZES, "Gated DeltaNet: delta rule, a decay per head")
-OP(deltaproduct, PRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
-   "DeltaProduct: n delta steps per token")
-OP(gdeltaproduct, GPRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
-   "gated DeltaProduct: the same with a decay per head")
-OP(kda, KDA, KEYED, SIZES, "KDA: delta rule, a decay per key channel")
-OP(comba, COMBA, ALL | BIT(AXIS_KEYS), SIZES,
-   "Comba: a decay per head, erase along a key of its own")
-OP(rwkv7, RWKV7, ALL | BIT(AXIS_KEYS), SIZES, "RWKV-7 (DPLR): a decay per channel, erase apart")
+BENCH_OP(linear, LINEAR, ALL, SIZES, "linear attention: no decay, no erasing", .check = check,
+         .bytes = bytes)
+BENCH_OP(gla, GLA, ALL, SIZES, "GLA: a decay per key channel", .check = check, .bytes = bytes)
+BENCH_OP(mamba2, MAMBA2, ALL, SIZES, "Mamba-2, simple GLA: a decay per head", .check = check,
+         .bytes = bytes)
+BENCH_OP(deltanet, DELTANET, KEYED, SIZES, "DeltaNet: delta rule", .check = check, .bytes = bytes)
+BENCH_OP(gdn, GDN, KEYED, SIZES, "Gated DeltaNet: delta rule, a decay per head", .check = check,
+         .bytes = bytes)
+BENCH_OP(deltaproduct, PRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
+         "DeltaProduct: n delta steps per token", .check = check, .bytes = bytes)
+BENCH_OP(gdeltaproduct, GPRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
+         "gated DeltaProduct: the same with a decay per head", .check = check, .bytes = bytes)
+BENCH_OP(kda, KDA, KEYED, SIZES, "KDA: delta rule, a decay per key channel", .check = check,
+         .bytes = bytes)
+BENCH_OP(comba, COMBA, ALL | BIT(AXIS_KEYS), SIZES,
+         "Comba: a decay per head, erase along a key of its own", .check = check, .bytes = bytes)
+BENCH_OP(rwkv7, RWKV7, ALL | BIT(AXIS_KEYS), SIZES,
+         "RWKV-7 (DPLR): a decay per channel, erase apart", .check = check, .bytes = bytes)
 
 const bench_op *bench_op_of_shape(const head_shape *s) {
     for (size_t i = 0; i < n_bench_ops; i++) {
