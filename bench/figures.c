@@ -312,6 +312,19 @@ bool compare_figures(const comparison *c, const char *subtitle, figures *out, er
          (shown == 0 || figure_series(f, "change", STYLE_LINE, shown, v, v + shown, v + 2 * shown,
                                       v + 3 * shown, "interval shared out over all rows", e)) &&
          (shown == n || figure_note(f, e, "The %d largest of %zu changes.", BARS_MOST, n));
+    // An interval of two rounds reaches anywhere: the changes stay visible, what goes beyond ends at the
+    // frame.
+    double largest = 0, reach = 0;
+    for (size_t i = 0; ok && i < shown; i++) {
+        largest = fmax(largest, fabs(v[shown + i]));
+        reach = fmax(reach, fabs(v[3 * shown + i]));
+    }
+    double most = fmax(100, 3 * largest);
+    if (ok && reach > most) {
+        f->y.lo = -fmin(100, most);
+        f->y.hi = most;
+        ok = figure_note(f, e, "Intervals that go beyond %.0f %% end at the frame.", most);
+    }
     free(names);
     free(p);
     free(v);
