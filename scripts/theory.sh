@@ -97,7 +97,7 @@ for p in f32 f64; do
     "$deltop" words "$s4" --count 256 --seed 1 --quiet --device cpu --precision $p --json >"$work/$p"
 done
 last() { sed -n 's/.*"accuracy": \[\([^]]*\)\].*/\1/p' "$1" | awk -F', ' '{ printf "%.4f", $NF }'; }
-oracle() { ${PYTHON:-python3} scripts/group_oracle.py "$s4" "$1" "$2" | awk '{ print $NF }'; }
+oracle() { ${PYTHON:-python3} scripts/group_oracle.py "$s4" "$1" "$2" | awk 'END { print $NF }'; }
 cat <<EOF
 
 Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through.
