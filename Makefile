@@ -42,7 +42,7 @@ LIB      := $(BUILD)/libdeltop.a
 TESTS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/test_*.c))
 TEST_AUX := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(wildcard tests/test_*.c),$(wildcard tests/*.c)))
 
-.PHONY: all bench cuda install uninstall demo test test-gpu test-trained check fault-coverage help clean setup run-demo run-test tests format format-check
+.PHONY: all bench cuda install uninstall demo test test-gpu test-trained check fault-coverage run-asan run-tsan help clean setup run-demo run-test tests format format-check
 .SECONDARY:
 
 # The GPU part too where nvcc and a GPU are, or with CUDA=1.
@@ -162,9 +162,10 @@ test-trained: deltop $(BUILD)/tests/test_trained ## the trained models over all 
 bench: deltop ## time every kernel of the CPU (suite ci) into bench-out: about a minute
 	@./deltop bench --suite ci --out bench-out
 
-check: format-check fault-coverage ## formatting, tests, and the tests under address and undefined sanitizers
+check: format-check fault-coverage ## formatting, tests, tests under address and undefined sanitizers, threads under theirs
 	@$(MAKE) --no-print-directory run-test
 	@$(MAKE) --no-print-directory run-asan
+	@$(MAKE) --no-print-directory run-tsan
 
 # Fails when a row of the fault list has no test that names it.
 fault-coverage:
@@ -177,6 +178,13 @@ run-asan:
 run-asan-tests: $(BUILD)/deltop tests
 	@DELTOP=$(BUILD)/deltop DELTOP_TRAINED_LENGTH=$${DELTOP_TRAINED_LENGTH:-512} \
 	    scripts/test.sh $(BUILD) $(TESTS)
+
+# The dashboard's two threads under the thread sanitizer: half a minute, and a program of its own. OpenMP's
+# and BLAS' own threads are not instrumented, so there is one of each.
+run-tsan: $(BUILD)/tests/test_dash_changes
+	@$(MAKE) --no-print-directory BUILD=build-tsan SAN=thread CFLAGS='-O1 -g' build-tsan/deltop
+	@DELTOP=build-tsan/deltop OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+	    scripts/test.sh build-tsan $(BUILD)/tests/test_dash_changes
 
 format: ## clang-format -i on all sources
 	@clang-format -i $(shell git ls-files '*.c' '*.h' '*.cu')
@@ -219,4 +227,4 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16
 
 clean: ## remove what was built
-	rm -rf $(BUILD) build-asan deltop demo-out bench-out
+	rm -rf $(BUILD) build-asan build-tsan deltop demo-out bench-out

@@ -136,6 +136,7 @@ void figure_free(figure *f) {
     free(f->id);
     free(f->title);
     free(f->subtitle);
+    free(f->all_nan);
     free(f);
 }
 
@@ -164,6 +165,12 @@ bool figure_mark(figure *f, mark_kind kind, double value, const char *label, err
     }
     free(m.label);
     return false;
+}
+
+bool figure_all_nan(figure *f, const char *means, err *e) {
+    free(f->all_nan);
+    f->all_nan = NULL;
+    return copy_text(&f->all_nan, means, e);
 }
 
 bool figure_note(figure *f, err *e, const char *fmt, ...) {

@@ -98,7 +98,8 @@ typedef struct figure {
     size_t n_category;
     column *columns; // FIG_TABLE
     size_t n_columns;
-    char **notes; // sentences under the picture
+    char *all_nan; // what it means when every value is NaN; NULL: nothing was measured
+    char **notes;  // sentences under the picture
     size_t n_notes;
 } figure;
 
@@ -118,6 +119,8 @@ bool figure_axis(axis *a, const char *name, const char *unit, axis_scale scale, 
 bool figure_series(figure *f, const char *name, series_style style, size_t n, const double *x,
                    const double *y, const double *lo, const double *hi, const char *band, err *e);
 bool figure_mark(figure *f, mark_kind kind, double value, const char *label, err *e);
+// What stands in the frame when every value is NaN, instead of "nothing was measured".
+bool figure_all_nan(figure *f, const char *means, err *e);
 bool figure_note(figure *f, err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 // cell [rows, cols], x: cols+1 edges, row_label: rows names or NULL.
 bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const double *x,

@@ -232,6 +232,16 @@ bool case_list_axis(case_list *l, const char *text, err *e) {
                    text_show(text));
 }
 
+bool case_list_has_axis(const case_list *l, const char *text) {
+    axis_id axis = axis_find(text, strcspn(text, "="));
+    if (strncmp(text, "op=", 3) == 0)
+        return true;
+    for (size_t i = 0; axis < N_AXES && i < l->n; i++)
+        if (l->v[i].at[axis] != AXIS_UNSET)
+            return true;
+    return false;
+}
+
 bool case_list_read(case_list *l, const char *line, err *e) {
     size_t n = strcspn(line, " ");
     char op[64];

@@ -88,13 +88,15 @@ bool case_list_params(case_list *l, const json_t *params, err *e);
 bool case_list_add(case_list *l, const bench_case *c, err *e);
 // "NAME=LIST": every case that has the axis is replaced by one for each value.
 bool case_list_axis(case_list *l, const char *text, err *e);
+// Whether a case of the list has the axis of such a text ("op=..." belongs to all).
+bool case_list_has_axis(const case_list *l, const char *text);
 // Keeps what a pattern fits: shell wildcards over the whole name, or a part of it without any.
 void case_list_match(case_list *l, const char *const *pattern, size_t n);
 
 // Suites (bench/suites.c) -----------------------------------------------------------------------
 typedef struct bench_suite {
     const char *name, *summary;
-    const char *const *lines; // NULL at the end
+    const char *const *lines; // NULL at the end; no list: of a model (bench/model_cases.h)
     double seconds;           // for all its cases together on a CPU
     bool cpu_only;            // not worth a GPU: cases lie on the CPU whatever --device says
 } bench_suite;

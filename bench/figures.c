@@ -35,17 +35,32 @@ static bool has_part(const char *name, const char *part, size_t n) {
     return false;
 }
 
-// The name without the parts that every case of its operation has: what fits under a bar.
+// Another value of the same axis: "K64" for "K128".
+static bool has_axis(const char *name, const char *part, size_t n) {
+    size_t m, key = strcspn(part, "0123456789");
+    key = key < n ? key : n;
+    const char *p;
+    for (int i = 0; (p = part_at(name, i, &m)); i++)
+        if (m >= key && strncmp(p, part, key) == 0 && strcspn(p, "0123456789.") == key)
+            return true;
+    return false;
+}
+
+// The name without what most cases of its operation have alike: what fits under a bar. Only values of
+// axes that all of them have are left out, so no two become one.
 static void short_name(const char *const *names, size_t n_names, const char *name, char *buf,
                        size_t size) {
     const char *p;
     size_t used = 0, n, op = strcspn(name, ".");
     for (int i = 0; (p = part_at(name, i, &n)) && used < size; i++) {
-        bool everywhere = i > 0;
-        for (size_t k = 0; k < n_names && everywhere; k++)
-            if (strncmp(names[k], name, op + 1) == 0)
-                everywhere = has_part(names[k], p, n);
-        if (!everywhere)
+        size_t all = 0, alike = 0, with = 0;
+        for (size_t k = 0; k < n_names; k++)
+            if (strncmp(names[k], name, op + 1) == 0) {
+                all++;
+                alike += has_part(names[k], p, n);
+                with += has_axis(names[k], p, n);
+            }
+        if (i == 0 || with < all || 2 * alike <= all)
             used += (size_t)snprintf(buf + used, size - used, "%s%.*s", i ? "." : "", (int)n, p);
     }
 }
@@ -297,6 +312,19 @@ bool compare_figures(const comparison *c, const char *subtitle, figures *out, er
          (shown == 0 || figure_series(f, "change", STYLE_LINE, shown, v, v + shown, v + 2 * shown,
                                       v + 3 * shown, "interval shared out over all rows", e)) &&
          (shown == n || figure_note(f, e, "The %d largest of %zu changes.", BARS_MOST, n));
+    // An interval of two rounds reaches anywhere: the changes stay visible, what goes beyond ends at the
+    // frame.
+    double largest = 0, reach = 0;
+    for (size_t i = 0; ok && i < shown; i++) {
+        largest = fmax(largest, fabs(v[shown + i]));
+        reach = fmax(reach, fabs(v[3 * shown + i]));
+    }
+    double most = fmax(100, 3 * largest);
+    if (ok && reach > most) {
+        f->y.lo = -fmin(100, most);
+        f->y.hi = most;
+        ok = figure_note(f, e, "Intervals that go beyond %.0f %% end at the frame.", most);
+    }
     free(names);
     free(p);
     free(v);

@@ -13,7 +13,8 @@
 typedef struct bench_gate {
     double error;       // of the outputs
     double state_error; // of final states; NaN: none
-    double stress;    // of outputs with correlated and repeated keys and beta up to 2; NaN: not run
+    double stress;    // the worse of outputs and final states with correlated and repeated keys and
+                      // beta up to 2; NaN: not run
     double tolerance; // each of them must be at most this
     bool passed;
     char how[160];  // "3 heads, 16 of 128 columns, all 32768 tokens, against the float64 step form"
@@ -57,6 +58,32 @@ struct bench_op {
 extern const bench_op *const bench_ops[];
 extern const size_t n_bench_ops;
 const bench_op *bench_op_find(const char *name, err *e); // NULL: ERR_USAGE lists them
+
+// A row of that table, of the file's own functions of these names; what not every file has follows
+// (.bytes = bytes, ...).
+#define BENCH_OP(name_, kind_, axes_, usual_, summary_, ...)                                       \
+    const bench_op bench_op_##name_ = {.name = #name_,                                             \
+                                       .summary = summary_,                                        \
+                                       .kind = kind_,                                              \
+                                       .axes = axes_,                                              \
+                                       .usual = usual_,                                            \
+                                       .prepare = prepare,                                         \
+                                       .run = run,                                                 \
+                                       .gate = gate,                                               \
+                                       .cost = cost,                                               \
+                                       .kernel = kernel,                                           \
+                                       .free = release,                                            \
+                                       __VA_ARGS__};
+
+// What gates need: a matrix of one backend to another's of the same size, by way of v; nothing when
+// there is none. And a relative L2 distance: squares of differences and of the reference are added up,
+// then divided; NaN where nothing is there to compare with or something is not finite.
+void bench_bring(backend *from, mat a, backend *to, mat b, double *v);
+void bench_add_squares(const double *x, const double *ref, int64_t n, double *off, double *all);
+double bench_relative(double off, double all);
+
+// The recurrence that steps of this kind are (bench/op_recurrence.c); NULL: none of them.
+const bench_op *bench_op_of_shape(const head_shape *s);
 
 // Allowed error: bf16 keeps 8 bits, and the peers' kernels err by 4.4e-3 to 4.8e-3; float32 loses up
 // to 6e-5 where keys repeat (kernels/chunk.h).

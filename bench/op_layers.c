@@ -162,13 +162,6 @@ static void run(void *p, double share) {
     call(&w->d, &w->c, T < 1 ? 1 : T, w->ids, w->best);
 }
 
-static void bring(const side *from, mat a, backend *to, mat b, double *v) {
-    if (mat_none(b))
-        return;
-    from->be->op->read(from->be, a, v);
-    to->op->write(to, v, b);
-}
-
 // Rows t0 .. t0+n of the device's result against float64. false: *e.
 static bool stretch(work *w, int64_t t0, int64_t n, double *v, double *off, double *all, err *e) {
     const bench_case *c = &w->c;
@@ -176,14 +169,15 @@ static bool stretch(work *w, int64_t t0, int64_t n, double *v, double *off, doub
     bool ok = f.be && side_make(&f, c, n, e);
     if (!ok)
         goto done;
-    bring(&w->d, mat_rows(w->d.x, t0, n), f.be, f.x, v);
-    bring(&w->d, w->d.w, f.be, f.w, v);
-    bring(&w->d, w->d.bias, f.be, f.bias, v);
+    bench_bring(w->d.be, mat_rows(w->d.x, t0, n), f.be, f.x, v);
+    bench_bring(w->d.be, w->d.w, f.be, f.w, v);
+    bench_bring(w->d.be, w->d.bias, f.be, f.bias, v);
     if (c->op->kind == CONV && t0 > 0) {
         int64_t past = f.tail.rows;
         for (int64_t i = 0; i < past; i++) // rows before the first are zeros
             if (t0 - past + i >= 0)
-                bring(&w->d, mat_rows(w->d.x, t0 - past + i, 1), f.be, mat_rows(f.tail, i, 1), v);
+                bench_bring(w->d.be, mat_rows(w->d.x, t0 - past + i, 1), f.be,
+                            mat_rows(f.tail, i, 1), v);
     }
     if (c->op->kind == L2)
         f.be->op->copy(f.be, f.x, f.y);
@@ -191,20 +185,11 @@ static bool stretch(work *w, int64_t t0, int64_t n, double *v, double *off, doub
     call(&f, c, n, w->ids ? w->ids + t0 : NULL, best);
     ok = backend_check(f.be, e) && backend_check(w->d.be, e);
     if (c->op->kind == LOSS) {
-        for (int64_t t = 0; t < n; t++) {
-            double d = w->d.loss[t0 + t] - f.loss[t];
-            *off += d * d;
-            *all += f.loss[t] * f.loss[t];
-        }
+        bench_add_squares(w->d.loss + t0, f.loss, n, off, all);
         goto done;
     }
-    int64_t size = n * f.y.cols;
     w->d.be->op->read(w->d.be, mat_rows(w->d.y, t0, n), v);
-    const double *ref = f.y.p;
-    for (int64_t i = 0; i < size; i++) {
-        *off += (v[i] - ref[i]) * (v[i] - ref[i]);
-        *all += ref[i] * ref[i];
-    }
+    bench_add_squares(v, f.y.p, n * f.y.cols, off, all);
 done:
     side_free(&f);
     backend_close(f.be);
@@ -230,7 +215,7 @@ static bool gate(void *p, bench_gate *g, err *e) {
     be->op->wait(be);
     bool ok = stretch(w, 0, n, v, &off, &all, e) && stretch(w, w->T - n, n, v, &off, &all, e);
     omp_set_num_threads(threads);
-    g->error = all > 0 ? sqrt(off / all) : off == 0 ? 0 : (double)NAN;
+    g->error = bench_relative(off, all);
     g->state_error = g->stress = NAN;
     snprintf(g->how, sizeof g->how, "the first and last %lld rows, against float64 on the CPU",
              (long long)n);
@@ -282,24 +267,13 @@ static double bytes(const bench_case *c) {
 }
 
 #define ROWS (BIT(AXIS_B) | BIT(AXIS_T) | BIT(AXIS_INPUT))
-#define OP(name_, kind_, axes_, usual_, summary_)                                                  \
-    const bench_op bench_op_##name_ = {.name = #name_,                                             \
-                                       .summary = summary_,                                        \
-                                       .kind = kind_,                                              \
-                                       .axes = ROWS | (axes_),                                     \
-                                       .usual = usual_,                                            \
-                                       .prepare = prepare,                                         \
-                                       .run = run,                                                 \
-                                       .gate = gate,                                               \
-                                       .cost = cost,                                               \
-                                       .kernel = kernel,                                           \
-                                       .free = release,                                            \
-                                       .bytes = bytes};
 
-OP(conv, CONV, BIT(AXIS_D) | BIT(AXIS_W), "T=4096 D=1024 W=4",
-   "short convolution with SiLU, W taps a channel")
-OP(rmsnorm, RMS, BIT(AXIS_D), "T=4096 D=1024", "RMS norm of every row")
-OP(l2norm, L2, BIT(AXIS_H) | BIT(AXIS_K), "T=4096 H=8 K=128", "L2 norm of every head, in place")
-OP(layernorm, LAYER, BIT(AXIS_D), "T=4096 D=1024", "LayerNorm of every row")
-OP(loss, LOSS, BIT(AXIS_D) | BIT(AXIS_VOCAB), "T=1024 D=256 vocab=8192",
-   "head and loss of every token, logits in tiles")
+BENCH_OP(conv, CONV, ROWS | BIT(AXIS_D) | BIT(AXIS_W), "T=4096 D=1024 W=4",
+         "short convolution with SiLU, W taps a channel", .bytes = bytes)
+BENCH_OP(rmsnorm, RMS, ROWS | BIT(AXIS_D), "T=4096 D=1024", "RMS norm of every row", .bytes = bytes)
+BENCH_OP(l2norm, L2, ROWS | BIT(AXIS_H) | BIT(AXIS_K), "T=4096 H=8 K=128",
+         "L2 norm of every head, in place", .bytes = bytes)
+BENCH_OP(layernorm, LAYER, ROWS | BIT(AXIS_D), "T=4096 D=1024", "LayerNorm of every row",
+         .bytes = bytes)
+BENCH_OP(loss, LOSS, ROWS | BIT(AXIS_D) | BIT(AXIS_VOCAB), "T=1024 D=256 vocab=8192",
+         "head and loss of every token, logits in tiles", .bytes = bytes)

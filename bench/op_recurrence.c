@@ -59,8 +59,7 @@ static void *prepare(const bench_setup *set, err *e) {
     }
     if (set->kernel) {
         deltop_recurrence call = plugin_call(set->be, &w->r.s, w->r.state, w->r.o);
-        if (!set->kernel->k->supports(&call)) {
-            err_set(e, ERR_UNSUPPORTED, "%s does not take this case", set->kernel->impl);
+        if (!plugin_supports(set->kernel, &call, e)) {
             release(w);
             return NULL;
         }
@@ -79,6 +78,11 @@ static void run(void *p, double share) {
     recurrence_call(&w->r, T, Hk);
 }
 
+// Nothing to compare with, or something that is not finite: as wrong as can be. NaN would say "not there".
+static double sure(double error) {
+    return isnan(error) ? (double)INFINITY : error;
+}
+
 // Keys that lean on one direction and repeat, and betas up to 2: what costs kernels their digits.
 static bool stress(work *w, bench_gate *g, err *e) {
     enum { TOKENS = 1024 };
@@ -86,11 +90,13 @@ static bool stress(work *w, bench_gate *g, err *e) {
     head_shape s = w->r.s.s;
     int64_t T = w->r.s.T < TOKENS ? w->r.s.T : TOKENS;
     char how[sizeof g->how];
-    double state;
+    double output, state;
     if (!recurrence_make(&hard, &w->set, s, T, BENCH_KEYS_CORRELATED, 2, e))
         return false;
-    bool ok = recurrence_gate(&hard, &g->stress, &state, how, sizeof how, e);
+    bool ok = recurrence_gate(&hard, &output, &state, how, sizeof how, e);
     recurrence_free(&hard);
+    if (ok)
+        g->stress = fmax(sure(output), sure(state));
     return ok;
 }
 
@@ -99,6 +105,8 @@ static bool gate(void *p, bench_gate *g, err *e) {
     g->stress = NAN;
     if (!recurrence_gate(&w->r, &g->error, &g->state_error, g->how, sizeof g->how, e))
         return false;
+    g->error = sure(g->error);
+    g->state_error = sure(g->state_error);
     if (w->r.s.s.erase != ERASE_NONE && w->set.c->at[AXIS_INPUT] == INPUT_RANDOM &&
         !stress(w, g, e))
         return false;
@@ -169,31 +177,32 @@ static double bytes(const bench_case *c) {
      BIT(AXIS_INPUT) | BIT(AXIS_FORM))
 #define KEYED (ALL | BIT(AXIS_KEYS) | BIT(AXIS_BETA))
 #define SIZES "B=1 T=1024 H=4 K=64 V=64"
-#define OP(name_, kind_, axes_, usual_, summary_)                                                  \
-    const bench_op bench_op_##name_ = {.name = #name_,                                             \
-                                       .summary = summary_,                                        \
-                                       .kind = kind_,                                              \
-                                       .axes = axes_,                                              \
-                                       .usual = usual_,                                            \
-                                       .check = check,                                             \
-                                       .prepare = prepare,                                         \
-                                       .run = run,                                                 \
-                                       .gate = gate,                                               \
-                                       .cost = cost,                                               \
-                                       .kernel = kernel,                                           \
-                                       .free = release,                                            \
-                                       .bytes = bytes};
 
-OP(linear, LINEAR, ALL, SIZES, "linear attention: no decay, no erasing")
-OP(gla, GLA, ALL, SIZES, "GLA: a decay per key channel")
-OP(mamba2, MAMBA2, ALL, SIZES, "Mamba-2, simple GLA: a decay per head")
-OP(deltanet, DELTANET, KEYED, SIZES, "DeltaNet: delta rule")
-OP(gdn, GDN, KEYED, SIZES, "Gated DeltaNet: delta rule, a decay per head")
-OP(deltaproduct, PRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
-   "DeltaProduct: n delta steps per token")
-OP(gdeltaproduct, GPRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
-   "gated DeltaProduct: the same with a decay per head")
-OP(kda, KDA, KEYED, SIZES, "KDA: delta rule, a decay per key channel")
-OP(comba, COMBA, ALL | BIT(AXIS_KEYS), SIZES,
-   "Comba: a decay per head, erase along a key of its own")
-OP(rwkv7, RWKV7, ALL | BIT(AXIS_KEYS), SIZES, "RWKV-7 (DPLR): a decay per channel, erase apart")
+BENCH_OP(linear, LINEAR, ALL, SIZES, "linear attention: no decay, no erasing", .check = check,
+         .bytes = bytes)
+BENCH_OP(gla, GLA, ALL, SIZES, "GLA: a decay per key channel", .check = check, .bytes = bytes)
+BENCH_OP(mamba2, MAMBA2, ALL, SIZES, "Mamba-2, simple GLA: a decay per head", .check = check,
+         .bytes = bytes)
+BENCH_OP(deltanet, DELTANET, KEYED, SIZES, "DeltaNet: delta rule", .check = check, .bytes = bytes)
+BENCH_OP(gdn, GDN, KEYED, SIZES, "Gated DeltaNet: delta rule, a decay per head", .check = check,
+         .bytes = bytes)
+BENCH_OP(deltaproduct, PRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
+         "DeltaProduct: n delta steps per token", .check = check, .bytes = bytes)
+BENCH_OP(gdeltaproduct, GPRODUCT, KEYED | BIT(AXIS_N), SIZES " n=2 beta=2",
+         "gated DeltaProduct: the same with a decay per head", .check = check, .bytes = bytes)
+BENCH_OP(kda, KDA, KEYED, SIZES, "KDA: delta rule, a decay per key channel", .check = check,
+         .bytes = bytes)
+BENCH_OP(comba, COMBA, ALL | BIT(AXIS_KEYS), SIZES,
+         "Comba: a decay per head, erase along a key of its own", .check = check, .bytes = bytes)
+BENCH_OP(rwkv7, RWKV7, ALL | BIT(AXIS_KEYS), SIZES,
+         "RWKV-7 (DPLR): a decay per channel, erase apart", .check = check, .bytes = bytes)
+
+const bench_op *bench_op_of_shape(const head_shape *s) {
+    for (size_t i = 0; i < n_bench_ops; i++) {
+        const bench_op *op = bench_ops[i];
+        if (op->run == run && kinds[op->kind].decay == s->decay &&
+            kinds[op->kind].erase == s->erase && (s->n_h > 1) == ((op->axes & BIT(AXIS_N)) != 0))
+            return op;
+    }
+    return NULL;
+}

@@ -302,23 +302,9 @@ static double bytes(const bench_case *c) {
     return 2 * x.bytes;
 }
 
-#define OP(name_, kind_, axes_, usual_, summary_)                                                  \
-    const bench_op bench_op_##name_ = {.name = #name_,                                             \
-                                       .summary = summary_,                                        \
-                                       .kind = kind_,                                              \
-                                       .axes = axes_,                                              \
-                                       .usual = usual_,                                            \
-                                       .prepare = prepare,                                         \
-                                       .run = run,                                                 \
-                                       .gate = gate,                                               \
-                                       .cost = cost,                                               \
-                                       .kernel = kernel,                                           \
-                                       .free = release,                                            \
-                                       .bytes = bytes};
-
-OP(erank, ERANK,
-   BIT(AXIS_T) | BIT(AXIS_H) | BIT(AXIS_HV) | BIT(AXIS_K) | BIT(AXIS_V) | BIT(AXIS_INPUT) |
-       BIT(AXIS_FORM),
-   "T=64 H=4 K=64 V=64", "singular values of the states after every token")
-OP(window, WINDOW, BIT(AXIS_T) | BIT(AXIS_K) | BIT(AXIS_N) | BIT(AXIS_W), "T=16 K=64 n=1 W=64",
-   "eigenvalues of T products of W tokens' transitions")
+BENCH_OP(erank, ERANK,
+         BIT(AXIS_T) | BIT(AXIS_H) | BIT(AXIS_HV) | BIT(AXIS_K) | BIT(AXIS_V) | BIT(AXIS_INPUT) |
+             BIT(AXIS_FORM),
+         "T=64 H=4 K=64 V=64", "singular values of the states after every token", .bytes = bytes)
+BENCH_OP(window, WINDOW, BIT(AXIS_T) | BIT(AXIS_K) | BIT(AXIS_N) | BIT(AXIS_W),
+         "T=16 K=64 n=1 W=64", "eigenvalues of T products of W tokens' transitions", .bytes = bytes)

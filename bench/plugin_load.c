@@ -1,5 +1,6 @@
 #include "bench/plugin_load.h"
 
+#include "bench/plugin_guard.h"
 #include "core/mem.h"
 #include "core/text.h"
 
@@ -18,6 +19,44 @@ static bool kernel_ok(const deltop_kernel *k) {
            k->type >= DELTOP_F32 && k->type <= DELTOP_F64 && k->supports && k->run;
 }
 
+typedef struct getter {
+    const deltop_plugin *(*get)(void);
+    const deltop_plugin *out;
+} getter;
+
+static void get_plugin(void *arg) {
+    getter *g = arg;
+    g->out = g->get();
+}
+
+typedef struct asking {
+    int (*fn)(const deltop_recurrence *);
+    const deltop_recurrence *call;
+    int out;
+} asking;
+
+static void ask(void *arg) {
+    asking *a = arg;
+    a->out = a->fn(a->call);
+}
+
+bool plugin_supports(const plugin_kernel *k, const deltop_recurrence *call, err *e) {
+    asking a = {k->k->supports, call, 0};
+    int signal = guard_run(ask, &a);
+    if (signal)
+        return err_set(e, ERR_DEVICE, "%s: asked whether it takes the case, it crashed: %s",
+                       k->impl, guard_signal(signal));
+    return a.out || err_set(e, ERR_UNSUPPORTED, "%s does not take this case", k->impl);
+}
+
+bool plugin_run(const plugin_kernel *k, const deltop_recurrence *call, err *e) {
+    asking a = {k->k->run, call, 0};
+    int signal = guard_run(ask, &a);
+    if (signal)
+        return err_set(e, ERR_DEVICE, "%s: crashed: %s", k->impl, guard_signal(signal));
+    return a.out == 0 || err_set(e, ERR_DEVICE, "%s: its run returned %d", k->impl, a.out);
+}
+
 bool plugins_add(plugins *p, const char *path, err *e) {
     // A name without a slash would be looked for in the system's folders.
     char here[4096];
@@ -25,9 +64,14 @@ bool plugins_add(plugins *p, const char *path, err *e) {
     void *so = dlopen(here, RTLD_NOW | RTLD_LOCAL);
     if (!so)
         return err_set(e, ERR_INPUT, "option --plugin: %s", text_show(dlerror()));
-    const deltop_plugin *(*get)(void) = NULL;
-    *(void **)&get = dlsym(so, "deltop_plugin_get");
-    const deltop_plugin *x = get ? get() : NULL;
+    getter g = {NULL, NULL};
+    *(void **)&g.get = dlsym(so, "deltop_plugin_get");
+    guard_install();
+    int signal = g.get ? guard_run(get_plugin, &g) : 0;
+    if (signal)
+        return err_set(e, ERR_INPUT, "option --plugin: %s: deltop_plugin_get crashed: %s",
+                       text_show(path), guard_signal(signal));
+    const deltop_plugin *x = g.out;
     if (!x)
         return err_set(e, ERR_INPUT,
                        "option --plugin: %s exports no deltop_plugin_get; see bench/plugin.h",

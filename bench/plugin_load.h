@@ -23,5 +23,9 @@ const plugin_kernel *plugins_find(const plugins *p, const char *impl); // NULL: 
 
 // The call as a plugin sees it; threads as of the backend.
 deltop_recurrence plugin_call(backend *be, const steps *s, mat state, mat o);
+// Asks and calls it. A crash is an error like any other (plugin_guard.h): ERR_UNSUPPORTED: it does not
+// take this case; ERR_DEVICE: it crashed, or its run returned something.
+bool plugin_supports(const plugin_kernel *k, const deltop_recurrence *call, err *e);
+bool plugin_run(const plugin_kernel *k, const deltop_recurrence *call, err *e);
 
 #endif

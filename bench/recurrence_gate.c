@@ -36,10 +36,9 @@ static sample choose(const head_shape *s, int64_t T) {
     return x;
 }
 
-// Columns first..first+n of FROM on the device, as columns of TO on the host backend (float64).
+// Columns first.. of FROM on the device, as columns of TO on the host backend (float64).
 static void bring(backend *be, mat from, int64_t first, backend *host, mat to, double *v) {
-    be->op->read(be, mat_cols(from, first, to.cols), v);
-    host->op->write(host, v, to);
+    bench_bring(be, mat_cols(from, first, to.cols), host, to, v);
 }
 
 typedef struct reference {
@@ -88,18 +87,6 @@ static bool make(reference *f, const recurrence_set *r, const sample *x, double 
     return backend_check(r->be, e) && backend_check(f->be, e);
 }
 
-static void add_squares(const double *x, const double *ref, int64_t n, double *off, double *all) {
-    for (int64_t i = 0; i < n; i++) {
-        *off += (x[i] - ref[i]) * (x[i] - ref[i]);
-        *all += ref[i] * ref[i];
-    }
-}
-
-// NaN where nothing is there to compare with or something is not finite.
-static double relative(double off, double all) {
-    return all > 0 ? sqrt(off / all) : off == 0 ? 0 : (double)NAN;
-}
-
 static void compare(const reference *f, const recurrence_set *r, const sample *x, double *v,
                     double *w, double *error, double *state_error) {
     const head_shape *s = &r->s.s;
@@ -108,14 +95,14 @@ static void compare(const reference *f, const recurrence_set *r, const sample *x
         int64_t h = x->head[i];
         r->be->op->read(r->be, mat_cols(r->o, h * s->V + x->first, x->columns), v);
         f->be->op->read(f->be, part(f->o, i, x->columns), w);
-        add_squares(v, w, r->s.T * x->columns, &off, &all);
+        bench_add_squares(v, w, r->s.T * x->columns, &off, &all);
         mat S = mat_cols(mat_rows(r->state, h * s->K, s->K), x->first, x->columns);
         r->be->op->read(r->be, S, v);
         f->be->op->read(f->be, mat_rows(f->state, i * s->K, s->K), w);
-        add_squares(v, w, (int64_t)s->K * x->columns, &state_off, &state_all);
+        bench_add_squares(v, w, (int64_t)s->K * x->columns, &state_off, &state_all);
     }
-    *error = relative(off, all);
-    *state_error = relative(state_off, state_all);
+    *error = bench_relative(off, all);
+    *state_error = bench_relative(state_off, state_all);
 }
 
 bool recurrence_gate(recurrence_set *r, double *error, double *state_error, char *how, size_t size,

@@ -225,8 +225,7 @@ void recurrence_call(recurrence_set *r, int64_t T, int key_heads) {
         return;
     }
     deltop_recurrence call = plugin_call(r->be, &s, state, o);
-    int rc = r->kernel->k->run(&call);
     r->be->kernel = r->kernel->k->name;
-    if (rc != 0)
-        err_set(&r->be->fail, ERR_DEVICE, "%s: its run returned %d", r->kernel->impl, rc);
+    if (r->be->fail.code == ERR_NONE) // the first word of a failure counts
+        plugin_run(r->kernel, &call, &r->be->fail);
 }

@@ -3,6 +3,7 @@
 #include "bench/environment.h"
 #include "bench/measure.h"
 #include "bench/op.h"
+#include "bench/plugin_guard.h"
 #include "bench/yardstick.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -20,12 +21,19 @@
 #define RESIDENT_CPU 1.5e9
 #define RESIDENT_GPU 24e9
 enum { MOST_BACKENDS = 8 };
+// A case whose single call lasts longer than so many times its budget is not begun: the gate and the
+// first samples would be a multiple of that.
+#define HOPELESS 4
+// What takes longer than so many times its budget ends after LEAST_ROUNDS rounds.
+#define OVERDRAWN 3
+enum { LEAST_ROUNDS = 3 };
 
 typedef struct job {
     const bench_case *c;
     size_t row; // in the record
     meter m;
     bool ready;
+    double spent; // seconds of its blocks
 } job;
 
 typedef struct runner {
@@ -75,10 +83,11 @@ static bench_row *row_of(const runner *r, const job *j) {
     return &r->out->rows[j->row];
 }
 
-// The OpenMP setting is the process': every case has its own.
-static void use_threads(const job *j) {
+// The OpenMP setting is the process': every case has its own. So is the name for a crash.
+static void begin(const runner *r, const job *j) {
     if (j->c->at[AXIS_DEVICE] == ON_CPU)
         omp_set_num_threads((int)j->c->at[AXIS_THREADS]);
+    guard_name(row_of(r, j)->name);
 }
 
 static void drop(job *j) {
@@ -95,9 +104,13 @@ static void fail_row(runner *r, job *j, row_status status, const char *why) {
     drop(j);
 }
 
-static void fill_cost(bench_row *row, const job *j) {
+static double budget(const runner *r) {
+    return r->p->seconds / (double)r->n;
+}
+
+static void fill_cost(bench_row *row, const job *j, const backend *be) {
     bench_cost x = {0};
-    ceilings c = environment_ceilings(j->m.be, j->m.be->prec, (int)j->c->at[AXIS_THREADS]);
+    ceilings c = environment_ceilings(be, be->prec, (int)j->c->at[AXIS_THREADS]);
     j->c->op->cost(j->c, j->m.work, &x);
     row->flop = x.flop;
     row->bytes = x.bytes;
@@ -134,7 +147,18 @@ static bool prepare(runner *r, job *j, err *e) {
         fail_row(r, j, ROW_SKIPPED, own.text);
         return true;
     }
-    use_threads(j);
+    begin(r, j);
+    if (!c->op->needs_model) {
+        fill_cost(row, j, be);
+        if (row->floor_ms > 1e3 * HOPELESS * budget(r)) {
+            char why[160];
+            snprintf(why, sizeof why,
+                     "one call takes %.2g s at least, and the budget is %.2g s (--budget)",
+                     1e-3 * row->floor_ms, budget(r));
+            fail_row(r, j, ROW_SKIPPED, why);
+            return true;
+        }
+    }
     bench_setup set = {.c = c,
                        .be = be,
                        .seed = r->p->seed,
@@ -145,13 +169,13 @@ static bool prepare(runner *r, job *j, err *e) {
         fail_row(r, j, own.code == ERR_UNSUPPORTED ? ROW_SKIPPED : ROW_FAILED, own.text);
         return true;
     }
-    fill_cost(row, j);
+    fill_cost(row, j, be);
     bench_gate g = {.tolerance = bench_tolerance(c), .state_error = NAN, .stress = NAN};
     if (!c->op->gate(j->m.work, &g, &own)) {
         fail_row(r, j, ROW_FAILED, own.text);
         return true;
     }
-    use_threads(j);
+    begin(r, j);
     row->error = g.error;
     row->state_error = g.state_error;
     row->stress = g.stress;
@@ -179,9 +203,12 @@ static bool prepare(runner *r, job *j, err *e) {
 static bool block(runner *r, job *j, int round, int rounds, double seconds, err *e) {
     bench_row *row = row_of(r, j);
     err own = {0};
-    if (!j->ready)
-        return true;
-    use_threads(j);
+    if (!j->ready || (round >= LEAST_ROUNDS && j->spent > OVERDRAWN * budget(r))) {
+        r->done++;
+        return tick(r, e);
+    }
+    begin(r, j);
+    double since = clock_now();
     // A cold sample costs an eviction: a few of them.
     measure_limits warm = {.seconds = (r->p->cold ? 0.65 : 1) * seconds,
                            .precision = r->p->precision,
@@ -193,7 +220,7 @@ static bool block(runner *r, job *j, int round, int rounds, double seconds, err 
                            .most = rounds > 1 ? 50 : 400};
     // A long call need not be repeated ten times a round.
     if (warm.least * j->m.call_ms > 2e3 * warm.seconds)
-        warm.least = cold.least = rounds > 1 ? 1 : 3;
+        warm.least = cold.least = rounds > 1 || j->m.call_ms > 1e3 * budget(r) ? 1 : 3;
     bool ok = measure_block(&j->m, false, &warm, round, &row->warm, &own) &&
               (!r->p->cold || measure_block(&j->m, true, &cold, round, &row->cold, &own));
     if (ok) {
@@ -208,6 +235,7 @@ static bool block(runner *r, job *j, int round, int rounds, double seconds, err 
         timings_free(&row->cold);
         fail_row(r, j, ROW_FAILED, own.text);
     }
+    j->spent += clock_now() - since;
     r->done++;
     return tick(r, e);
 }

@@ -141,6 +141,7 @@ const bench_suite bench_suites[] = {
     {"flashkda", "shapes that FlashKDA and cuLA publish", flashkda, 600, false},
     {"spectra", "singular values and window spectra", spectra, 60, false},
     {"model", "a whole model's losses (--model)", models, 60, false},
+    {"shapes", "the operations of a model in its own sizes (--model)", NULL, 5, true},
 };
 const size_t n_bench_suites = sizeof bench_suites / sizeof *bench_suites;
 

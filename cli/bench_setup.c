@@ -1,5 +1,6 @@
 #include "cli/bench_setup.h"
 
+#include "bench/model_cases.h"
 #include "bench/op.h"
 #include "cli/device.h"
 #include "cli/say.h"
@@ -99,6 +100,19 @@ static bool read_slow(const bench_options *own, bench_setting *s, err *e) {
     return bench_op_find(s->slow, e) != NULL || err_prefix(e, "option --slow");
 }
 
+// The operations of --model in its sizes; those on a GPU over more tokens.
+static bool add_model_cases(const options *o, bench_setting *s, err *e) {
+    const bench_options *own = o->own;
+    enum { TOKENS_CPU = 512, TOKENS_GPU = 8192 };
+    if (!own->model)
+        return err_set(e, ERR_USAGE, "suite %s: --model is missing", s->suite->name);
+    model *m = model_open(own->model, NULL, e);
+    bool cuda = strncmp(o->device, "cuda", 4) == 0;
+    bool ok = m && case_list_model(&s->cases, m, cuda ? TOKENS_GPU : TOKENS_CPU, "", e);
+    model_free(m);
+    return ok;
+}
+
 static bool choose_cases(const options *o, bench_setting *s, err *e) {
     const bench_options *own = o->own;
     const char *name = own->suite;
@@ -109,9 +123,11 @@ static bool choose_cases(const options *o, bench_setting *s, err *e) {
         return false;
     // An operation that is asked for by name needs no suite.
     bool alone = axis_given(own, "op") && !options_given(o, "suite");
-    for (int i = 0; s->suite->lines[i] && !alone; i++)
+    for (int i = 0; s->suite->lines && s->suite->lines[i] && !alone; i++)
         if (!case_list_read(&s->cases, s->suite->lines[i], e))
             return false;
+    if (!s->suite->lines && !alone && !add_model_cases(o, s, e))
+        return false;
     for (int pass = 0; pass < 2; pass++) // op= first: it makes the cases that the others change
         for (size_t i = 0; i < own->axes.n; i++)
             if ((strncmp(own->axes.v[i], "op=", 3) == 0) == (pass == 0) &&
@@ -177,6 +193,11 @@ bool bench_setup_make(const options *o, bench_setting *s, err *e) {
         if (!model_id(own->model, c->model_id, sizeof c->model_id, e))
             return false;
     }
+    for (size_t i = 0; i < own->axes.n && s->cases.n > 0; i++)
+        if (!case_list_has_axis(&s->cases, own->axes.v[i]))
+            return err_set(e, ERR_USAGE,
+                           "option --axis: no case that is left has the axis of \"%s\"",
+                           text_show(own->axes.v[i]));
     if (s->cases.n == 0)
         return err_set(e, ERR_USAGE, "no case is left; deltop bench --list shows what there is");
     s->plan.cases = &s->cases;

@@ -27,7 +27,7 @@ static const option_spec own[] = {
                 "flashkda|spectra|"
                 "model",
      .help = "quick, ci, kernels, paper (dp-fig4, gdn-fig3, rwkv7-16k), fla, flashqla, flashinfer, "
-             "flashkda, spectra, model (default quick)"},
+             "flashkda, spectra, model, shapes (default quick)"},
     {"case", OPT_TEXTS, offsetof(bench_options, cases), .value = "PATTERN",
      .help = "only cases whose name holds this, or fits it (* and ?); may be repeated"},
     {"axis", OPT_TEXTS, offsetof(bench_options, axes), .value = "NAME=LIST",
@@ -53,7 +53,9 @@ static const option_spec own[] = {
     {"plugin", OPT_TEXTS, offsetof(bench_options, plugins), .value = "LIB.so",
      .help = "kernels of your own (bench/plugin.h), gated and timed like ours"},
     {"model", OPT_TEXT, offsetof(bench_options, model), .value = "MODEL",
-     .help = "for `model` cases: a checkpoint, or a config.json alone (random weights)"},
+     .help =
+         "for `model` cases and suite shapes: a checkpoint; for `model` also a config.json alone "
+         "(random weights)"},
     {"git-bisect", OPT_TEXT, offsetof(bench_options, bisect), .value = "GOOD BAD",
      .help = "find the commit that slowed the chosen cases"},
     {"build-command", OPT_TEXT, offsetof(bench_options, build), .value = "COMMAND",

@@ -129,6 +129,19 @@ static void warn_of_rounding(const job *j, const word_task *t, const char *model
             text_show(model), precision_name(j->s.be->prec));
 }
 
+// The file of the problem and the model's config may say different things; the file is followed.
+static void warn_of_contradictions(const job *j, const word_task *t, const char *model) {
+    const model_info *i = &j->s.m->info;
+    if (t->train_length && i->train_length && t->train_length != i->train_length &&
+        !j->o->train_length)
+        say_warning("%s: trained at %lld tokens, says the file of its words; %lld, says its config",
+                    text_show(model), (long long)t->train_length, (long long)i->train_length);
+    if (t->n_prefix == 1 && i->bos >= 0 && t->prefix[0] != i->bos)
+        say_warning(
+            "%s: words begin with token %d, says their file; its config begins texts with %d",
+            text_show(model), t->prefix[0], i->bos);
+}
+
 // ---- one model ------------------------------------------------------------------------------------------
 
 static void begin_bar(const char *what, const char *unit, progress *bar) {
@@ -260,6 +273,8 @@ static bool one(job *j, size_t i, err *e) {
         return false;
     if (t)
         warn_of_rounding(j, t, j->o->model[i]);
+    if (t)
+        warn_of_contradictions(j, t, j->o->model[i]);
     bool ok = t ? read_words(j, i, t, e) : read_language(j, i, e);
     task_free(t);
     return ok || (e->code == ERR_NUMERIC || e->code == ERR_UNSUPPORTED || e->code == ERR_INPUT

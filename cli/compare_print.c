@@ -65,17 +65,27 @@ void compare_print_table(const comparison *c, bool all, const char *old, const c
     }
 }
 
-static void markdown_row(const pairing *p, FILE *f) {
-    char a[32], b[32], change[24], lo[24], hi[24], cycles[24];
-    bool loud = p->c.verdict == VERDICT_SLOWER || p->c.verdict == VERDICT_WRONG;
-    percent(p->c.ratio, change, sizeof change);
+// "-1.2% to +0.3%"; "-" for rows with one side only.
+static const char *interval(const pairing *p, char *buf, size_t size) {
+    char lo[24], hi[24];
+    if (isnan(p->c.lo) && isnan(p->c.hi))
+        return "-";
     percent(p->c.lo, lo, sizeof lo);
     percent(p->c.hi, hi, sizeof hi);
+    snprintf(buf, size, "%s to %s", lo, hi);
+    return buf;
+}
+
+static void markdown_row(const pairing *p, FILE *f) {
+    char a[32], b[32], change[24], between[64], cycles[24];
+    bool loud = p->c.verdict == VERDICT_SLOWER || p->c.verdict == VERDICT_WRONG;
+    percent(p->c.ratio, change, sizeof change);
     percent(p->c.cycles_ratio, cycles, sizeof cycles);
     fprintf(f, "| %s%s%s ", loud ? "**" : "", verdict_name(p->c.verdict), loud ? "**" : "");
     markdown_cell(name_of(p), f);
-    fprintf(f, "| %s | %s | %s | %s to %s | %s ", bench_number(p->c.old_ms, a, sizeof a),
-            bench_number(p->c.new_ms, b, sizeof b), change, lo, hi, cycles);
+    fprintf(f, "| %s | %s | %s | %s | %s ", bench_number(p->c.old_ms, a, sizeof a),
+            bench_number(p->c.new_ms, b, sizeof b), change, interval(p, between, sizeof between),
+            cycles);
     markdown_cell(p->c.reason, f);
     fputs("|\n", f);
 }
@@ -146,13 +156,15 @@ void compare_print_junit(const comparison *c, bool strict, FILE *f) {
     junit_begin("deltop compare", c->n, bad + (strict ? open : 0), strict ? 0 : open, f);
     for (size_t i = 0; i < c->n; i++) {
         const pairing *p = &c->v[i];
-        char text[320], a[24], b[24], d[24];
+        char text[320], a[24], between[64];
         junit_case("deltop.compare", name_of(p), 1e-3 * p->c.new_ms, f);
-        percent(p->c.ratio, a, sizeof a);
-        percent(p->c.lo, b, sizeof b);
-        percent(p->c.hi, d, sizeof d);
-        snprintf(text, sizeof text, "%s: %s (%s to %s) %s", verdict_name(p->c.verdict), a, b, d,
-                 p->c.reason);
+        if (isnan(p->c.ratio)) {
+            snprintf(text, sizeof text, "%s: %s", verdict_name(p->c.verdict), p->c.reason);
+        } else {
+            percent(p->c.ratio, a, sizeof a);
+            snprintf(text, sizeof text, "%s: %s (%s) %s", verdict_name(p->c.verdict), a,
+                     interval(p, between, sizeof between), p->c.reason);
+        }
         bool undecided = p->c.verdict == VERDICT_UNCLEAR || p->c.verdict == VERDICT_INCOMPARABLE ||
                          p->c.verdict == VERDICT_GONE;
         if (p->c.verdict == VERDICT_SLOWER || p->c.verdict == VERDICT_WRONG ||

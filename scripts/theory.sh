@@ -1,7 +1,8 @@
 #!/bin/bash
 # Writes docs/theory.md: how far constructions and trained group models get on their word problems.
 #   scripts/theory.sh [WORDS_TRAINED] > docs/theory.md      (default 4096; some minutes on two cores)
-# Options for deltop words (a device, say) may stand in $DELTOP_WORDS.
+# Options for deltop words (a device, say) may stand in $DELTOP_WORDS; the Python of an environment with PyTorch and
+# flash-linear-attention in $FLA_PYTHON (scripts/fla_reads_theory.py), without which what FLA makes of them is left out.
 set -eu
 cd "$(dirname "$0")/.."
 trained=${1:-4096}
@@ -42,6 +43,7 @@ for name in s2 s3 s4 s5 s6 s3-rotations a4-rotations s4-rotations a5-rotations c
         "$(field $t layers)" "$(field $t n_h)" "$(field $t heads)" "$(field $t K)" "$(field $t V)" \
         "$(field $t hidden_size)" "$(field $t parameters)" "$(field $t margin)" \
         "$(field $w without_mistake)" "$(field $w mean)"
+    if [ -n "${FLA_PYTHON:-}" ]; then mkdir -p "$work/fla" && mv "$work/m" "$work/fla/$name"; fi
     rm -rf "$work/m"
 done
 cat <<EOF
@@ -52,6 +54,16 @@ the swap and copy factors of RWKV-7 (T07: its rate stays below 1, so no eigenval
 decomposition is not computed), and look-up tables beyond S3 (T03: 1327104 hidden units for S4 with n_h = 2).
 
 EOF
+if [ -n "${FLA_PYTHON:-}" ]; then
+    found=$("$FLA_PYTHON" scripts/fla_reads_theory.py "$work"/fla/* 2>/dev/null || true)
+    cat <<EOF
+FLA itself loads and runs them, says \`scripts/fla_reads_theory.py\` ($(head -1 <<<"$found")): $(tail -1 <<<"$found").
+It opens each with FLA's \`from_pretrained\`, then lets FLA's own model code read random words. FLA's Triton kernels need a GPU, so three of them are replaced by plain
+PyTorch: the recurrence by FLA's own \`naive_recurrent_gated_delta_product\`, RMSNorm and SwiGLU by their formulas. FLA's chunk kernels on a GPU have not read them.
+
+EOF
+    rm -rf "$work/fla"
+fi
 ls "$shared"/checkpoints/group-*/group.json >/dev/null 2>&1 || exit 0
 cat <<EOF
 ## Trained models
@@ -85,7 +97,7 @@ for p in f32 f64; do
     "$deltop" words "$s4" --count 256 --seed 1 --quiet --device cpu --precision $p --json >"$work/$p"
 done
 last() { sed -n 's/.*"accuracy": \[\([^]]*\)\].*/\1/p' "$1" | awk -F', ' '{ printf "%.4f", $NF }'; }
-oracle() { ${PYTHON:-python3} scripts/group_oracle.py "$s4" "$1" "$2" | awk '{ print $NF }'; }
+oracle() { ${PYTHON:-python3} scripts/group_oracle.py "$s4" "$1" "$2" | awk 'END { print $NF }'; }
 cat <<EOF
 
 Where the three directions of group-s4-nh2-l1 begin to blur, past position 400, accuracy depends on the arithmetic that keys and states go through.

@@ -17,7 +17,7 @@ const char *const dash_utf8[] = {"LC_ALL=C.UTF-8", "DELTOP_CONFIG=/dev/null", NU
 
 run view_in(int code, const char *const *env, const char *const *words) {
     const char *argv[WORDS + 2] = {"view"};
-    run r = {.argv = argv, .env = env, .timeout = 120};
+    run r = {.argv = argv, .env = env, .timeout = 400};
     for (int i = 0; words[i] && i < WORDS; i++)
         argv[i + 1] = words[i];
     assert_true(run_program(&r));

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -113,6 +114,12 @@ static void options_that_make_no_sense_are_usage_errors(void **state) {
     expect(ARGS("bench", "--suite", "slow"), 2, "there are quick, ci");
     expect(ARGS("bench", "--axis", "T=0"), 2, "axis T");
     expect(ARGS("bench", "--axis", "nonsense"), 2, "is no axis with values");
+    expect(ARGS("bench", "--case", "gdn", "--axis", "D=64"), 2,
+           "no case that is left has the axis of \"D=64\"");
+    // A single call of minutes is not begun for a budget of a tenth of a second.
+    expect(ARGS("bench", "--axis", "op=erank", "--axis", "H=65536", "--axis", "T=16", "--budget",
+                "0.1"),
+           1, "and the budget is 0.1 s (--budget)");
     expect(ARGS("bench", "--case", "no-such-case"), 2, "no case is left");
     expect(ARGS("bench", "extra"), 2, "takes no extra");
     expect(ARGS("bench", "--ab", "step"), 2, "takes two words");
@@ -306,6 +313,117 @@ static void a_wrong_kernel_gets_no_time_and_exit_code_4(void **state) {
     expect(ARGS("bench", "--plugin", so), 1, "exports no deltop_plugin_get");
 }
 
+// Right outputs do not excuse a wrong final state: one that is no number, and one that is wrong only with
+// correlated keys (the gate's second call).
+static void a_wrong_final_state_gets_no_time(void **state) {
+    (void)state;
+    static const struct {
+        const char *body, *why;
+    } ways[] = {
+        {"((float *)r->state.data)[0] = NAN;", "final state off by inf, allowed 1e-04"},
+        {"if (++calls == 2) ((float *)r->state.data)[0] += 1;",
+         "output or final state with correlated keys off by"},
+    };
+    const char *source = files_path("state.c"), *so = files_path("state.so");
+    char command[1200], text[1200];
+    snprintf(command, sizeof command, "cc -shared -fPIC -I. -o '%s' '%s' -lm 2>/dev/null", so,
+             source);
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        snprintf(
+            text, sizeof text,
+            "#define deltop_plugin_get plain_get\n#include \"examples/plugin/plugin.c\"\n"
+            "#undef deltop_plugin_get\nstatic int calls = 0;\n"
+            "static int spoil(const deltop_recurrence *r) { (void)calls; run(r); %s return 0; }\n"
+            "static const deltop_kernel k[] = {{\"s\", DELTOP_CPU, DELTOP_F32, supports, spoil}};\n"
+            "static const deltop_plugin p = {DELTOP_PLUGIN_ABI, \"state\", \"0\", 1, k};\n"
+            "const deltop_plugin *deltop_plugin_get(void) { return &p; }\n",
+            ways[w].body);
+        files_text(source, text);
+        if (system(command) != 0) {
+            printf("SKIP: no compiler for a plugin\n");
+            skip();
+        }
+        expect(ARGS("bench", "--case", "gdn.B1.T512.H4.*", "--budget", "0.02", "--rounds", "1",
+                    "--plugin", so),
+               4, ways[w].why);
+    }
+}
+
+// Whatever a plugin does, a sentence says which one it was and in which case, and our own kernels are
+// measured all the same.
+static void a_plugin_that_crashes_is_a_failed_row(void **state) {
+    (void)state;
+    const char *source = files_path("crash.c"), *so = files_path("crash.so");
+    static const struct {
+        const char *body, *why;
+    } ways[] = {
+        {"*(volatile float *)8 = 1; return 0;", "crash:it: crashed: Segmentation fault"},
+        {"abort();", "crash:it: crashed: Aborted"},
+        {"return deep(r, 1) != 0;", "crash:it: crashed: Segmentation fault"},
+        {"return 7;", "crash:it: its run returned 7"},
+    };
+    char command[1200], text[2000];
+    snprintf(command, sizeof command, "cc -shared -fPIC -I. -pthread -o '%s' '%s' 2>/dev/null", so,
+             source);
+    static const char frame[] =
+        "#include <pthread.h>\n#include <stdlib.h>\n#include \"bench/plugin.h\"\n"
+        "static int yes(const deltop_recurrence *r) { return r->tokens > 1; }\n"
+        "__attribute__((unused)) static int deep(const deltop_recurrence *r, int n) {\n"
+        "    volatile char room[4096]; room[n %% 4096] = 1;\n"
+        "    return n < 0 ? 0 : deep(r, n + 1) + room[n %% 4096]; }\n"
+        "__attribute__((unused)) static void *dies(void *x) { *(volatile int *)8 = 1; return x; }\n"
+        "static int run(const deltop_recurrence *r) { (void)r; %s }\n"
+        "static const deltop_kernel k[] = {{\"it\", DELTOP_CPU, DELTOP_F32, yes, run}};\n"
+        "static const deltop_plugin p = {DELTOP_PLUGIN_ABI, \"crash\", \"0\", 1, k};\n"
+        "const deltop_plugin *deltop_plugin_get(void) { %s return &p; }\n";
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        snprintf(text, sizeof text, frame, ways[w].body, "");
+        files_text(source, text);
+        if (system(command) != 0) {
+            printf("SKIP: no compiler for a plugin\n");
+            skip();
+        }
+        run r = start(ARGS("bench", "--case", "gdn.B1", "--case", "kda", "--budget", "0.02",
+                           "--rounds", "1", "--plugin", so, "--json"));
+        if (r.code != 4)
+            fail_msg("%s: code %d, signal %d: %s", ways[w].body, r.code, r.ended_by, r.err);
+        json_t *v = json_of(&r), *row;
+        size_t i, failed = 0, timed = 0;
+        json_array_foreach(json_object_get(v, "rows"), i, row) {
+            const char *why = json_string_value(json_object_get(row, "why"));
+            bool ours =
+                strcmp(json_string_value(json_object_get(json_object_get(row, "params"), "impl")),
+                       "deltop") == 0;
+            timed += ours && json_object_get(row, "warm");
+            if (ours)
+                continue;
+            failed++;
+            if (!why || !strstr(why, ways[w].why))
+                fail_msg("%s: %s", ways[w].body, why ? why : "no reason");
+        }
+        assert_int_equal(failed, 3);
+        assert_int_equal(timed, 3);
+        json_decref(v);
+        run_free(&r);
+    }
+    // In a thread of its own nothing can go on: the sentence, then the signal.
+    snprintf(text, sizeof text, frame,
+             "pthread_t t; pthread_create(&t, 0, dies, 0); return pthread_join(t, 0);", "");
+    files_text(source, text);
+    assert_int_equal(system(command), 0);
+    run r =
+        start(ARGS("bench", "--case", "kda", "--budget", "0.02", "--rounds", "1", "--plugin", so));
+    if (r.ended_by != SIGSEGV)
+        fail_msg("code %d, signal %d: %s", r.code, r.ended_by, r.err);
+    assert_non_null(strstr(r.err, "deltop: kda.B1.T256.H4.K64.V64.f32.cpu.crash:it: crashed in a "
+                                  "thread of its own"));
+    run_free(&r);
+    snprintf(text, sizeof text, frame, "return 0;", "*(volatile int *)8 = 1;");
+    files_text(source, text);
+    assert_int_equal(system(command), 0);
+    expect(ARGS("bench", "--plugin", so), 1, "deltop_plugin_get crashed: Segmentation fault");
+}
+
 // A file of the peers' kit: rows beside ours, slower and wrong ones.
 static void rows_of_other_programs_stand_beside_ours(void **state) {
     (void)state;
@@ -469,6 +587,8 @@ int main(void) {
         cmocka_unit_test(B136_markdown_has_a_limit_that_keeps_what_matters),
         cmocka_unit_test(B133_accept_moves_the_baseline),
         cmocka_unit_test(a_wrong_kernel_gets_no_time_and_exit_code_4),
+        cmocka_unit_test(a_wrong_final_state_gets_no_time),
+        cmocka_unit_test(a_plugin_that_crashes_is_a_failed_row),
         cmocka_unit_test(rows_of_other_programs_stand_beside_ours),
         cmocka_unit_test(a_config_gets_random_weights),
         cmocka_unit_test(a_device_that_is_not_there_is_exit_code_3),

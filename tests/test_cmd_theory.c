@@ -217,6 +217,46 @@ static void hostile_names_are_shown_not_obeyed(void **state) {
     }
 }
 
+// Lengths and beginnings that group.json gets wrong are said, not passed over.
+static void what_the_problems_file_contradicts_is_said(void **state) {
+    (void)state;
+    static const char frame[] =
+        "{\"group\": \"S3\", \"elements\": [[0,1,2],[0,2,1],[1,0,2],[1,2,0],[2,0,1],[2,1,0]],"
+        " \"convention\": \"y_t = x_t . y_{t-1}\", %s}";
+    static const struct {
+        const char *part;
+        int code;
+        const char *said;
+    } cases[] = {
+        {"\"bos\": 6, \"train_length\": -5", 1, "\"train_length\" is no whole number above 0"},
+        {"\"bos\": 6, \"train_length\": \"128\"", 1, "\"train_length\" is no whole number"},
+        {"\"bos\": 6, \"train_length\": 0", 1, "\"train_length\" is no whole number"},
+        {"\"bos\": \"x\"", 1, "\"bos\" is"},
+        {"\"bos\": 99", 1, "99"},
+        {"\"bos\": 6, \"train_length\": 7", 0,
+         "trained at 7 tokens, says the file of its words; 4096, says its config"},
+        {"\"bos\": 2", 0,
+         "words begin with token 2, says their file; its config begins texts with 6"},
+        {"\"bos\": 6, \"train_length\": 4096", 0, ""},
+    };
+    make_theory("s3");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[400];
+        snprintf(text, sizeof text, frame, cases[i].part);
+        files_text(files_path("s3/group.json"), text);
+        run r = start(ARGS("words", files_path("s3"), "--length", "8", "--count", "2", "--device",
+                           "cpu", "--quiet"));
+        if (r.code != cases[i].code || !strstr(r.err, cases[i].said) ||
+            (!cases[i].said[0] && r.err[0]))
+            fail_msg("%s: code %d: %s", cases[i].part, r.code, r.err);
+        run_free(&r);
+    }
+    run r = start(ARGS("verify", "--plot", "prop1", "--cos", "1"));
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "real everywhere: no product of two factors turns anything"));
+    run_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_construction_is_written_read_and_right),
@@ -226,6 +266,7 @@ int main(void) {
         cmocka_unit_test(verify_tells_what_it_measured),
         cmocka_unit_test(hostile_names_are_shown_not_obeyed),
         cmocka_unit_test(mistakes_name_what_would_be_right),
+        cmocka_unit_test(what_the_problems_file_contradicts_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu.h"
 #include "tests/cuda_pair.h"
 #include "tests/files.h"
+#include "tests/loss_catch.h"
 
 #include <glob.h>
 #include <math.h>
@@ -168,20 +169,6 @@ enum { TOKENS = 8192 };
 static const char *const examples[] = {"examples/small-deltanet", "examples/small-deltaproduct2",
                                        "examples/small-gated-deltaproduct2"};
 
-typedef struct catcher {
-    double *loss;
-    int64_t n;
-} catcher;
-
-static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
-                    err *e) {
-    (void)best, (void)e;
-    catcher *c = ctx;
-    for (int64_t i = 0; i < n && t0 + i < c->n; i++)
-        c->loss[t0 + i] = loss[i];
-    return true;
-}
-
 static void read_ids(const char *example, document *d) {
     char path[256];
     err e = {0};
@@ -199,8 +186,8 @@ static void read_losses(backend *be, const char *example, const document *d, int
     err e = {0};
     model *m = model_open(example, be, &e);
     fwd *f = m ? fwd_new(m, block, TOKENS, &e) : NULL;
-    catcher c = {loss, TOKENS - 1};
-    probe p = {.ctx = &c, .on_loss = on_loss};
+    loss_catch c = {loss, TOKENS - 1};
+    probe p = {.ctx = &c, .on_loss = loss_caught};
     const probe *probes[] = {&p};
     if (!f || !fwd_row(f, d->ids, TOKENS, NULL, probes, 1, NULL, NULL, &e))
         fail_msg("%s on %s: %s", example, be->device, e.text);

@@ -129,6 +129,25 @@ static void long_names_are_completed(void **state) {
     run_free(&r);
 }
 
+// Blanks and commas belong to a file's name.
+static void names_with_blanks_are_completed(void **state) {
+    (void)state;
+    char folder[600], path[700], script[3000];
+    snprintf(folder, sizeof folder, "%s", files_path("blanks"));
+    snprintf(path, sizeof path, "%s", files_path("my own, long notes"));
+    files_mkdir(path);
+    files_text(files_path("my own, long notes/of today.txt"), "In the beginning God created it.");
+    snprintf(script, sizeof script,
+             "wait idle\nkey :\ntype open %s/my o\nkey Tab\nexpect long notes/\nkey Tab Enter\n"
+             "wait idle\nexpect of today.txt  [0-9]+ tok\n"
+             "key :\ntype   open b exam\nkey Tab\ntype small-deltan\nkey Tab Enter\n"
+             "wait msg forward b\nexpect b small-deltanet\n"
+             "key :\ntype ablate L0.H0,L3.H3\nkey Tab Enter\nwait idle\nexpect abl L0.H0.L3.H3\n",
+             files_folder());
+    run r = play(0, script, folder, LIST(MODEL, TEXT, "--length", "64", "--snapshot", "30x120"));
+    run_free(&r);
+}
+
 // Check 15: a disk that is full is a message, no part of a file is left, and the keys go on. The
 // limit on file sizes stands for the disk: write() fails in the same place.
 static void a_full_disk_is_a_message_and_leaves_nothing(void **state) {
@@ -336,12 +355,34 @@ static void tiny_screens_show_prompt_and_errors(void **state) {
     }
 }
 
+// Check 25: names in a checkpoint are bytes that anybody may have written.
+static void tensor_names_with_controls_stay_harmless(void **state) {
+    (void)state;
+    tiny_model *t = tiny_new((tiny_spec){.family = "delta_net", .conv = 4, .L = 1});
+    tiny_add(t,
+             "odd\033[2J\u202e\xc2\x9b"
+             "31m name",
+             1, (int64_t[]){3});
+    char model[600];
+    snprintf(model, sizeof model, "%s", tiny_save(t, "named"));
+    tiny_free(t);
+    run r = view_in(0, dash_utf8, LIST(model, "--snapshot", "60x160"));
+    holds(r.out, "odd");
+    for (size_t k = 0; k < r.n_out; k++)
+        if (((unsigned char)r.out[k] < 0x20 && r.out[k] != '\n') || r.out[k] == 0x7f)
+            fail_msg("control byte %02x", (unsigned char)r.out[k]);
+    assert_null(strstr(r.out, "\u202e"));
+    assert_null(strstr(r.out, "\xc2\x9b"));
+    run_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
         cmocka_unit_test(options_without_their_partner_are_refused),
         cmocka_unit_test(commands_with_nonsense_are_refused),
         cmocka_unit_test(long_names_are_completed),
+        cmocka_unit_test(names_with_blanks_are_completed),
         cmocka_unit_test(a_full_disk_is_a_message_and_leaves_nothing),
         cmocka_unit_test(directions_that_a_window_leaves_alone_are_counted),
         cmocka_unit_test(products_that_stretch_are_marked),
@@ -349,6 +390,7 @@ int main(void) {
         cmocka_unit_test(what_is_constant_is_drawn_flat),
         cmocka_unit_test(the_text_before_the_end_fills_the_panel),
         cmocka_unit_test(tiny_screens_show_prompt_and_errors),
+        cmocka_unit_test(tensor_names_with_controls_stay_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -293,11 +293,11 @@ static void settings_files_that_are_wrong_are_told(void **state) {
     files_text(path, "# fine\nsmooth = 51\nnonsense = 1\nglyphs = gold\nno equals sign\nbind = x\n"
                      "bind T = table\nsurprise = 1e999\nwindow = 0\nwindow = 64\n\xff\xfe = 3\n");
     settings_load(&d, path);
-    assert_int_equal(d.smooth, 51);
-    assert_int_equal(d.W, 64);
-    assert_int_equal(d.glyphs, GLYPHS_BRAILLE);
-    assert_int_equal(d.n_messages, 7);
-    assert_non_null(strstr(d.messages[0].text, "line 3"));
+    assert_int_equal(d.look.smooth, 51);
+    assert_int_equal(d.look.W, 64);
+    assert_int_equal(d.look.glyphs, GLYPHS_BRAILLE);
+    assert_int_equal(d.log.n, 7);
+    assert_non_null(strstr(d.log.v[0].text, "line 3"));
     assert_string_equal(keys_command("T"), "table");
     err e = {0};
     assert_true(settings_save(&d, path, &e));

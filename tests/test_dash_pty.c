@@ -176,18 +176,29 @@ static void a_stop_gives_the_terminal_back_and_a_continue_paints_again(void **st
     }
 }
 
-// B97
+static int count(const pty *p, size_t from, const char *s) {
+    int n = 0;
+    for (const char *c = p->out + from; (c = strstr(c, s)); c += strlen(s))
+        n++;
+    return n;
+}
+
+// B97, check 20. A frame of another size begins with an empty screen, so these are the frames.
 static void two_hundred_resizes_while_computing(void **state) {
     (void)state;
     uint64_t seed = 7;
     pty p = pty_start(lengthy, NULL, 24, 80);
     assert_true(pty_until(&p, "forward", 0, 10));
     double begun = files_seconds();
+    size_t first = p.n;
     for (int i = 0; i < 200; i++) {
         pty_resize(&p, 1 + (int)(tiny_next(&seed) % 70), 1 + (int)(tiny_next(&seed) % 220));
-        pty_listen(&p, 0.01);
+        pty_listen(&p, 0.02);
     }
-    printf("    measured: 200 sizes in %.1f s\n", files_seconds() - begun);
+    double took = files_seconds() - begun;
+    int frames = count(&p, first, "\033[2J");
+    printf("    measured: %d frames for 200 sizes in %.1f s\n", frames, took);
+    assert_true(frames >= 5 && frames <= 12 * took); // 60 in 5 s; a slow machine takes longer
     pty_resize(&p, 24, 80);
     size_t at = p.n;
     pty_send(&p, "\f"); // paint everything
@@ -202,7 +213,8 @@ static void two_hundred_resizes_while_computing(void **state) {
 // B94: what TERM says; exit status, and a line on standard error that names it.
 static void terminals_that_cannot_get_text(void **state) {
     (void)state;
-    static const char *const bad[] = {"TERM=dumb", "TERM=", "TERM", "TERM=no-such-terminal"};
+    static const char *const bad[] = {"TERM=dumb", "TERM=", "TERM", "TERM=no-such-terminal",
+                                      "TERM=foo"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *env[] = {bad[i], NULL};
         pty p = pty_start(brief, env, 24, 80);
@@ -247,14 +259,15 @@ static bool coloured(const pty *p) {
 
 static void terminals_that_can_start_and_leave(void **state) {
     (void)state;
+    // The rows of the design's table (section 6) that Debian's ncurses-base has.
     static const char *const good[] = {
-        "TERM=xterm", "TERM=screen-256color", "TERM=vt100", "TERM=xterm-mono", "TERM=ansi",
-#ifndef __SANITIZE_ADDRESS__
-        "TERM=linux", // ncurses asks libgpm there, which leaks ten bytes
-#endif
-    };
+        "TERM=xterm", "TERM=screen-256color", "TERM=tmux-256color", "TERM=screen", "TERM=rxvt",
+        "TERM=vt100", "TERM=vt220",           "TERM=xterm-mono",    "TERM=ansi",   "TERM=linux"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        const char *env[] = {good[i], NULL};
+        // For TERM=linux ncurses loads libgpm, asks it for a mouse and unloads it: ten bytes of it stay
+        // behind, and no suppression can name a library that is gone. Leaks of ours show in the others.
+        bool console = strcmp(good[i], "TERM=linux") == 0;
+        const char *env[] = {good[i], console ? "ASAN_OPTIONS=detect_leaks=0" : NULL, NULL};
         pty p = pty_start(brief, env, 24, 80);
         if (!pty_until(&p, "heads", 0, 10)) {
             printf("    SKIP: %s is not in this terminfo\n", good[i]);
@@ -264,7 +277,7 @@ static void terminals_that_can_start_and_leave(void **state) {
         pty_end(&p, 10);
         assert_int_equal(p.code, 0);
         assert_true(pty_modes_as_before(&p));
-        if (strstr(good[i], "mono") || strstr(good[i], "vt100"))
+        if (strstr(good[i], "mono") || strstr(good[i], "=vt"))
             assert_false(coloured(&p));
         pty_free(&p);
     }
@@ -292,9 +305,9 @@ static void no_color_means_none_and_M_means_no_mouse(void **state) {
 // B95
 static void outside_utf8_every_byte_is_ascii(void **state) {
     (void)state;
-    static const char *const locales[] = {"LC_ALL=C", "LC_ALL=POSIX"};
-    for (int i = 0; i < 2; i++) {
-        const char *env[] = {locales[i], NULL};
+    static const char *const locales[] = {"LC_ALL=C", "LC_ALL=POSIX", "LC_ALL"};
+    for (int i = 0; i < 3; i++) {
+        const char *env[] = {locales[i], "LANG", "LC_CTYPE", NULL};
         pty p = pty_start(brief, env, 40, 120);
         assert_true(pty_until(&p, "forward done", 0, 20));
         pty_listen(&p, 0.3);
@@ -416,6 +429,7 @@ static void two_hundred_random_keys(void **state) {
                                        "6",
                                        "7",
                                        "8",
+                                       "9",
                                        "\r",
                                        "+",
                                        "-",

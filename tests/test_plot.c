@@ -1,10 +1,10 @@
 #include "cli/plot/axes.h"
 #include "cli/plot/plot.h"
 #include "core/mem.h"
+#include "tests/files.h"
 #include "tests/gallery.h"
 
 #include <cairo.h>
-#include <dirent.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
@@ -21,36 +21,17 @@
 
 #include <cmocka.h>
 
-static char folder[] = "/tmp/deltop-plot-XXXXXX";
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
 static char *at(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    static char path[700];
+    snprintf(path, sizeof path, "%s", files_path("%s", name));
     return path;
 }
 
 // Files in the folder; they are removed.
 static int sweep(void) {
-    int n = 0;
-    DIR *d = opendir(folder);
-    for (struct dirent *x; d && (x = readdir(d));)
-        if (x->d_name[0] != '.') {
-            unlink(at(x->d_name));
-            n++;
-        }
-    closedir(d);
+    int n = files_count(files_folder());
+    files_clear();
     return n;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    sweep();
-    return rmdir(folder);
 }
 
 typedef struct image {
@@ -141,7 +122,7 @@ static void every_kind_can_be_drawn(void **state) {
         assert_true(white > all / 8 && white < all - all / 100);
         free(x.rgb);
         char path[512];
-        snprintf(path, sizeof path, "%s/%s.png", dir ? dir : folder, page[i].name);
+        snprintf(path, sizeof path, "%s/%s.png", dir ? dir : files_folder(), page[i].name);
         assert_true(plot_png(&page[i].f, &o, path, &e));
         figures_free(&page[i].f);
     }
@@ -637,12 +618,13 @@ static void a_machine_without_fonts_gets_an_error_that_names_the_package(void **
     assert_non_null(conf);
     fputs("<?xml version=\"1.0\"?><fontconfig></fontconfig>\n", conf);
     fclose(conf);
-    char command[1200], exe[512], line[512] = "";
+    char command[2 * 4096], exe[512], conf_path[4096], line[512] = "";
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     assert_true(n > 0);
     exe[n] = 0;
-    snprintf(command, sizeof command, "FONTCONFIG_FILE=%s '%s' --without-fonts 2>/dev/null",
-             at("fonts.conf"), exe);
+    assert_non_null(realpath(at("fonts.conf"), conf_path)); // fontconfig looks elsewhere otherwise
+    snprintf(command, sizeof command, "FONTCONFIG_FILE='%s' '%s' --without-fonts 2>/dev/null",
+             conf_path, exe);
     FILE *p = popen(command, "r");
     assert_non_null(p);
     assert_non_null(fgets(line, sizeof line, p));
@@ -675,5 +657,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(hostile_numbers_do_no_harm),
         cmocka_unit_test(a_machine_without_fonts_gets_an_error_that_names_the_package),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

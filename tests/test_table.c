@@ -1,6 +1,7 @@
 #include "cli/plot/axes.h"
 #include "cli/table.h"
 #include "core/mem.h"
+#include "tests/files.h"
 #include "tests/gallery.h"
 
 #include <locale.h>
@@ -197,8 +198,9 @@ static void an_empty_set_and_empty_figures_are_no_error(void **state) {
 // B100: no half-written file.
 static void a_file_appears_whole_or_not_at_all(void **state) {
     (void)state;
-    char dir[] = "/tmp/deltop-table-XXXXXX", path[64];
-    assert_non_null(mkdtemp(dir));
+    char dir[600], path[700];
+    snprintf(dir, sizeof dir, "%s", files_path("table"));
+    files_mkdir(dir);
     snprintf(path, sizeof path, "%s/a.csv", dir);
     figures f = gallery_one(gallery_table());
     err e = {0};

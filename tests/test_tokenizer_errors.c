@@ -1,6 +1,7 @@
 // What a tokenizer.json may not be: each is refused with a message that names the file and the key.
 // And how a pattern is spelled for PCRE2.
 #include "core/tok.h"
+#include "tests/files.h"
 #include "tests/tok_support.h"
 
 #include <stdio.h>
@@ -9,34 +10,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[64];
+static char folder[600];
 
 static int make_folder(void **state) {
     (void)state;
-    int n = snprintf(folder, sizeof folder, "/tmp/deltop-tok-");
-    memset(folder + n, 'X', 6); // what mkdtemp replaces
-    return mkdtemp(folder) ? 0 : -1;
+    snprintf(folder, sizeof folder, "%s", files_folder());
+    return 0;
 }
 
 static const char *put(const char *name, const char *text, size_t n) {
-    static char path[200];
+    static char path[700];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(text, 1, n, f), n);
     fclose(f);
     return path;
-}
-
-static int drop_folder(void **state) {
-    (void)state;
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
-    for (int k = 0; k < 2; k++) {
-        char path[200];
-        snprintf(path, sizeof path, "%s/%s", folder, names[k]);
-        unlink(path);
-    }
-    return rmdir(folder);
 }
 
 // A small good file with one section replaced.
@@ -223,7 +212,7 @@ static void a_folder_without_a_tokenizer_says_what_is_there_instead(void **state
         {"tokenizer.tiktoken", "tiktoken files are not read"},
         {"vocab.txt", "WordPiece vocabularies are not read"},
     };
-    char path[200];
+    char path[700];
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     unlink(path);
     err e = {0};
@@ -426,5 +415,5 @@ int main(void) {
         cmocka_unit_test(the_byte_alphabet_is_one_to_one),
         cmocka_unit_test(maximal_bad_parts_are_those_of_the_unicode_standard),
     };
-    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+    return cmocka_run_group_tests(tests, make_folder, NULL);
 }

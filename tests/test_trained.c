@@ -12,6 +12,7 @@
 #include "core/npy.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
+#include "tests/loss_catch.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -114,20 +115,6 @@ static bool on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat state
     return ok;
 }
 
-typedef struct catcher {
-    double *loss;
-    int64_t n;
-} catcher;
-
-static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const int32_t *best,
-                    err *e) {
-    (void)best, (void)e;
-    catcher *c = ctx;
-    for (int64_t i = 0; i < n && t0 + i < c->n; i++)
-        c->loss[t0 + i] = loss[i];
-    return true;
-}
-
 // The ids of a document. Models share tokenizers, and encoding whole documents 36 times takes longer
 // than some of the models: what was read with the same tokenizer.json is kept.
 static const document *ids_of(const char *model, int which) {
@@ -168,8 +155,8 @@ static double *read_row(const char *name, int doc, precision p, int64_t length, 
     const document *d = ids_of(name, doc);
     fwd *f = fwd_new(m, 512, length, &e);
     double *loss = calloc((size_t)length, sizeof *loss);
-    catcher c = {loss, length - 1};
-    probe a = {.ctx = &c, .on_loss = on_loss}, b = {.ctx = r, .on_steps = on_steps};
+    loss_catch c = {loss, length - 1};
+    probe a = {.ctx = &c, .on_loss = loss_caught}, b = {.ctx = r, .on_steps = on_steps};
     const probe *probes[] = {&a, &b};
     if (r) {
         r->positions = length / EVERY;

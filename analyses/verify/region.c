@@ -35,7 +35,7 @@ static figure *map(double c, err *e) {
                            "rotation angle of a product F2 F1 of two factors", sub, e);
     bool ok = f && figure_axis(&f->x, "beta 1", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "beta 2", "1", SCALE_LINEAR, e);
-    ok = ok &&
+    ok = ok && figure_all_nan(f, "real everywhere: no product of two factors turns anything", e) &&
          figure_heat(f, CELLS, CELLS, cell, x, NULL, "angle", "degrees", 0, 180, MAP_SEQUENTIAL, e);
     if (ok)
         figure_heat_rows(f, 0, 2.0 / CELLS);

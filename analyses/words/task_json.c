@@ -47,11 +47,15 @@ static bool read_prefix(const json_t *root, const char *file, word_task *t, err 
     return true;
 }
 
-static void read_origin(const json_t *root, word_task *t) {
+static bool read_origin(const json_t *root, const char *file, word_task *t, err *e) {
     const json_t *v = json_object_get(root, "train_length");
-    if (json_is_integer(v) && json_integer_value(v) > 0)
+    if (v && !json_is_null(v)) {
+        if (!json_is_integer(v) || json_integer_value(v) < 1)
+            return wrong(file, "\"train_length\" is no whole number above 0", e);
         t->train_length = json_integer_value(v);
+    }
     t->theory = json_is_string(json_object_get(root, "theory"));
+    return true;
 }
 
 // ---- groups -----------------------------------------------------------------------------------------
@@ -106,13 +110,12 @@ static word_task *read_group(const json_t *root, const char *file, err *e) {
     free(perm);
     free(label);
     word_task *t = g ? task_of_group(g, left, 1, e) : NULL;
-    if (!t || !read_prefix(root, file, t, e)) {
+    if (!t || !read_prefix(root, file, t, e) || !read_origin(root, file, t, e)) {
         if (e->code == ERR_INPUT && strncmp(e->text, "group ", 6) == 0)
             err_prefix(e, "%s", text_show(file));
         task_free(t);
         return NULL;
     }
-    read_origin(root, t);
     return t;
 }
 
@@ -195,14 +198,12 @@ static word_task *read_automaton(const json_t *root, const char *file, err *e) {
         next = mem_alloc((size_t)n_inputs * (size_t)n_states, sizeof *next, "an automaton", e);
     if (next && read_next(root, file, state, n_states, input, n_inputs, next, e))
         t = task_of_automaton(name, n_inputs, input, n_states, state, start, next, e);
-    if (t && (!read_prefix(root, file, t, e) ||
+    if (t && (!read_prefix(root, file, t, e) || !read_origin(root, file, t, e) ||
               !read_ids(root, "ids", file, t->input, n_inputs, t->input_id, e) ||
               !read_ids(root, "answers", file, t->state, n_states, t->answer_id, e))) {
         task_free(t);
         t = NULL;
     }
-    if (t)
-        read_origin(root, t);
     free(next);
     free(input);
     free(state);

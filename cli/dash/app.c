@@ -46,7 +46,7 @@ static bool choose_panels(dash *d, const char *text, err *e) {
 static bool apply(app *a, err *e) {
     const view_options *v = a->v;
     dash *d = &a->d;
-    const model *m = d->model[0]->x.m;
+    const model *m = d->in.model[0]->x.m;
     head_ref h;
     int n = 0;
     if (v->at >= 0) {
@@ -69,18 +69,18 @@ static bool apply(app *a, err *e) {
     if (n)
         dash_head(d, h.layer, h.head);
     if (!heads_of("marked", v->marked, m, d->mark, MARKS_MOST, &d->n_marks, e) ||
-        !heads_of("ablate", v->ablate, m, d->off, OFF_MOST, &d->n_off, e))
+        !heads_of("ablate", v->ablate, m, d->want.off, OFF_MOST, &d->want.n_off, e))
         return false;
-    if (d->n_off)
-        d->generation = d->next_generation++;
+    if (d->want.n_off)
+        d->want.generation = d->want.next_generation++;
     if (v->metric >= 0)
-        d->metric = (metric)v->metric;
+        d->look.metric = (metric)v->metric;
     if (v->window)
-        d->W = v->window;
+        d->look.W = v->window;
     if (v->smooth >= 0)
-        d->smooth = v->smooth;
+        d->look.smooth = v->smooth;
     if (v->surprise >= 0)
-        d->surprise = v->surprise;
+        d->look.surprise = v->surprise;
     if (v->panels && !choose_panels(d, v->panels, e))
         return false;
     if (v->focus >= 0) {
@@ -92,11 +92,11 @@ static bool apply(app *a, err *e) {
     if (v->zoom)
         d->zoom = true;
     if (v->glyphs >= 0)
-        d->glyphs = (glyph_set)v->glyphs;
+        d->look.glyphs = (glyph_set)v->glyphs;
     if (v->ascii)
-        d->glyphs = GLYPHS_ASCII;
+        d->look.glyphs = GLYPHS_ASCII;
     if (v->no_mouse)
-        d->mouse = false;
+        d->look.mouse = false;
     if (v->compare) {
         scene x = app_scene(a);
         char line[64];
@@ -104,7 +104,12 @@ static bool apply(app *a, err *e) {
         if (!cmd_run(d, &x, line, e))
             return err_prefix(e, "option --compare");
     }
-    d->n_messages = d->first_message = 0; // what compare said is no news
+    if (v->export == 9) { // its numbers are measured only when that is asked for
+        scene x = app_scene(a);
+        if (!cmd_run(d, &x, "bench", e))
+            return false;
+    }
+    d->log.n = d->log.first = 0; // what these said is no news
     return true;
 }
 
@@ -142,7 +147,7 @@ static bool open_inputs(app *a, err *e) {
         card *c = card_open(models[i], o->train_length, e);
         if (!c)
             return false;
-        a->d.model[a->d.n_models++] = c;
+        a->d.in.model[a->d.in.n_models++] = c;
         if (document && !c->x.m) {
             const char *why = "cannot be run";
             for (size_t k = 0; k < c->x.n_findings; k++)
@@ -150,10 +155,10 @@ static bool open_inputs(app *a, err *e) {
             return err_set(e, ERR_UNSUPPORTED, "%s: %s", text_show(models[i]), why);
         }
     }
-    if (document && !(a->d.document = mem_strdup(document, e)))
+    if (document && !(a->d.in.document = mem_strdup(document, e)))
         return false;
     dash_head(&a->d, 0, 0);
-    for (int L = 0; L < a->d.model[0]->n_layers && a->d.model[0]->heads[a->d.layer] == 0; L++)
+    for (int L = 0; L < a->d.in.model[0]->n_layers && a->d.in.model[0]->heads[a->d.layer] == 0; L++)
         a->d.layer = L;
     return true;
 }
@@ -163,20 +168,20 @@ bool app_open(app *a, const options *o, int rows, int cols, err *e) {
     dash_init(&a->d, o);
     // Curves need a character set that has them.
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
-        a->d.glyphs = GLYPHS_ASCII;
-    glyph_set by_locale = a->d.glyphs;
+        a->d.look.glyphs = GLYPHS_ASCII;
+    glyph_set by_locale = a->d.look.glyphs;
     settings_load(&a->d, settings_path());
     if (by_locale == GLYPHS_ASCII)
-        a->d.glyphs = GLYPHS_ASCII;
-    message *kept = a->d.messages;
-    int warnings = a->d.n_messages;
+        a->d.look.glyphs = GLYPHS_ASCII;
+    message *kept = a->d.log.v;
+    int warnings = a->d.log.n;
     if (!kept || !app_resize(a, rows, cols, e) || !open_inputs(a, e) ||
         (a->restored && !session_restore(&a->d, a->restored, e)))
         return false;
-    int told = a->d.n_messages;
+    int told = a->d.log.n;
     if (!apply(a, e))
         return false;
-    a->d.n_messages = told > warnings ? told : warnings;
+    a->d.log.n = told > warnings ? told : warnings;
     a->w = worker_start(o, a->v->mark, a->v->state_mem << 20, e);
     return a->w != NULL;
 }
@@ -210,7 +215,7 @@ void app_pump(app *a) {
     while (worker_message(a->w, &m))
         dash_message(&a->d, m.level, m.seconds, m.text);
     worker_snap(a->w, &a->s);
-    const run *r = a->s.shown[a->d.slot];
+    const run *r = a->s.shown[a->d.in.slot];
     if (r) {
         dash_set_length(&a->d, r->T);
         if (a->restored && a->check != r->of) {
@@ -252,7 +257,7 @@ const surface *app_paint(app *a) {
     scene x = app_scene(a);
     surface_clear(&a->screen);
     paint_frame(&a->screen, &x);
-    surface_glyphs(&a->screen, a->d.glyphs);
+    surface_glyphs(&a->screen, a->d.look.glyphs);
     return &a->screen;
 }
 
@@ -261,14 +266,14 @@ bool app_idle(const app *a) {
 }
 
 bool app_forward(const app *a) {
-    if (!a->d.document)
+    if (!a->d.in.document)
         return true;
-    for (int i = 0; i < a->d.n_models; i++) {
+    for (int i = 0; i < a->d.in.n_models; i++) {
         const run *r = a->s.shown[i];
-        if (!r || r->generation != (i == a->d.slot ? a->d.generation : 0))
+        if (!r || r->generation != (i == a->d.in.slot ? a->d.want.generation : 0))
             return false;
         int64_t read = run_read(r);
-        if (read < r->T && (a->d.hold < 0 || read < a->d.hold))
+        if (read < r->T && (a->d.want.hold < 0 || read < a->d.want.hold))
             return false;
     }
     return true;

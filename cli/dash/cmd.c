@@ -117,15 +117,15 @@ bool cmd_run(dash *d, const scene *x, const char *line, err *e) {
 static void log_key(dash *d, const char *key) {
     err e = {0};
     size_t n = strlen(key) + 8;
-    if (d->keylog_n > 1 << 20 ||
-        !mem_grow((void **)&d->keylog, &d->keylog_cap, d->keylog_n + n, 1, "the key log", &e))
+    if (d->keys.n > 1 << 20 ||
+        !mem_grow((void **)&d->keys.text, &d->keys.cap, d->keys.n + n, 1, "the key log", &e))
         return;
-    d->keylog_n += (size_t)sprintf(d->keylog + d->keylog_n, "key %s\n", key);
+    d->keys.n += (size_t)sprintf(d->keys.text + d->keys.n, "key %s\n", key);
 }
 
 void cmd_key(dash *d, const scene *x, const char *key) {
     log_key(d, key);
-    d->notice = false;
+    d->log.notice = false;
     if (d->prompt.kind) {
         prompt_key(d, x, key);
         return;
@@ -160,7 +160,7 @@ static int panel_at(const scene *x, int y, int col) {
 }
 
 void cmd_mouse(dash *d, const scene *x, int y, int col, int wheel, bool twice) {
-    if (d->overlay != OVERLAY_NONE || !d->document) {
+    if (d->overlay != OVERLAY_NONE || !d->in.document) {
         d->scroll = page_scroll(x, d->scroll + 3 * wheel);
         return;
     }

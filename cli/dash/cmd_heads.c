@@ -21,7 +21,7 @@ static bool choose_metric(dash *d, const scene *x, const char *rest, err *e) {
     if (metric_find(rest, &m)) {
         if (!metric_applies(d, m))
             return err_set(e, ERR_USAGE, "metric %s: this family has none", rest);
-        d->metric = m;
+        d->look.metric = m;
         return true;
     }
     if (!cmd_direction(rest, &by, e)) {
@@ -31,14 +31,14 @@ static bool choose_metric(dash *d, const scene *x, const char *rest, err *e) {
                        "previous");
     }
     do
-        d->metric = (metric)((d->metric + by + METRICS) % METRICS);
-    while (!metric_applies(d, d->metric));
+        d->look.metric = (metric)((d->look.metric + by + METRICS) % METRICS);
+    while (!metric_applies(d, d->look.metric));
     return true;
 }
 
 static bool table(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    d->table = !d->table;
+    d->look.table = !d->look.table;
     if (!(d->open >> 1 & 1) || d->focus != 1)
         d->open |= 2, d->focus = 1;
     return true;
@@ -49,22 +49,22 @@ static bool sort(dash *d, const scene *x, const char *rest, err *e) {
     (void)x;
     for (int i = 0; i < TABLE_COLUMNS; i++)
         if (strcmp(rest, heads_column(i)) == 0) {
-            d->sort = i;
-            d->table = true;
+            d->look.sort = i;
+            d->look.table = true;
             return true;
         }
     if (!cmd_direction(rest, &by, e)) {
         err_clear(e);
         return err_set(e, ERR_USAGE, "sort: expected a column of the table, next or previous");
     }
-    d->sort = (d->sort + by + TABLE_COLUMNS) % TABLE_COLUMNS;
-    d->table = true;
+    d->look.sort = (d->look.sort + by + TABLE_COLUMNS) % TABLE_COLUMNS;
+    d->look.table = true;
     return true;
 }
 
 static bool invert(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    d->invert = !d->invert;
+    d->look.invert = !d->look.invert;
     return true;
 }
 
@@ -87,7 +87,7 @@ static bool filter(dash *d, const scene *x, const char *rest, err *e) {
     int at;
     if (*rest && !heads_check(x, rest, &at, e))
         return false;
-    snprintf(d->filter, sizeof d->filter, "%s", rest);
+    snprintf(d->look.filter, sizeof d->look.filter, "%s", rest);
     return true;
 }
 

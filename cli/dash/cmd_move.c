@@ -12,11 +12,11 @@
 enum { ROW_STEP = 10, TEXT_STEP = 16 };
 
 static bool page_open(const dash *d) {
-    return d->overlay != OVERLAY_NONE || !d->document;
+    return d->overlay != OVERLAY_NONE || !d->in.document;
 }
 
 static void scroll(dash *d, const scene *x, int by) {
-    int to = d->scroll + by, most = d->n_messages > 0 ? d->n_messages - 1 : 0;
+    int to = d->scroll + by, most = d->log.n > 0 ? d->log.n - 1 : 0;
     if (page_open(d))
         to = page_scroll(x, to);
     else
@@ -30,7 +30,7 @@ static bool arrow(dash *d, const scene *x, int down, int right) {
         scroll(d, x, down);
     else if (d->focus == PANEL_MESSAGES)
         scroll(d, x, -down);
-    else if (d->focus == 1 && d->table && x->r)
+    else if (d->focus == 1 && d->look.table && x->r)
         dash_next_head(d, down + right);
     else if (d->focus == 1)
         dash_step_head(d, down, right);
@@ -174,11 +174,11 @@ static bool surprise(dash *d, const scene *x, const char *rest, err *e) {
     if (!cmd_direction(rest, &by, e))
         return false;
     for (int64_t t = d->t + by; t > 0 && t < x->read; t += by)
-        if (r->loss[t] >= d->surprise) {
+        if (r->loss[t] >= d->look.surprise) {
             dash_move_to(d, t);
             return true;
         }
-    dash_say(d, ' ', "no token with %g nats or more %s here", d->surprise,
+    dash_say(d, ' ', "no token with %g nats or more %s here", d->look.surprise,
              by > 0 ? "behind" : "before");
     return true;
 }
@@ -186,11 +186,11 @@ static bool surprise(dash *d, const scene *x, const char *rest, err *e) {
 // Finding -----------------------------------------------------------------------------------------
 
 static void go_to_hit(dash *d, const scene *x, int64_t i, const char *note) {
-    d->hit = i;
-    dash_move_to(d, reading_token(x->text, d->hits.at[i]));
+    d->search.at = i;
+    dash_move_to(d, reading_token(x->text, d->search.hits.at[i]));
     dash_say(d, ' ', "find \"%s\": %lld of %zu%s; n next, N previous, Esc clears%s",
-             text_show(d->find), (long long)i + 1, d->hits.n,
-             d->hits.cut ? " or more (search cut short)" : "", note);
+             text_show(d->search.text), (long long)i + 1, d->search.hits.n,
+             d->search.hits.cut ? " or more (search cut short)" : "", note);
 }
 
 static bool search(dash *d, const scene *x, err *e) {
@@ -198,15 +198,15 @@ static bool search(dash *d, const scene *x, err *e) {
         return err_set(e, ERR_USAGE,
                        x->text ? "find: these are ids without a text"
                                : "find: the document is not read yet");
-    if (d->hits_of == x->text)
+    if (d->search.of == x->text)
         return true;
     found f;
-    if (!find_all(x->text->text, (size_t)x->text->offset[x->text->T], d->find, false, &f, e))
+    if (!find_all(x->text->text, (size_t)x->text->offset[x->text->T], d->search.text, false, &f, e))
         return false;
-    found_free(&d->hits);
-    d->hits = f;
-    d->hits_of = x->text;
-    d->hit = -1;
+    found_free(&d->search.hits);
+    d->search.hits = f;
+    d->search.of = x->text;
+    d->search.at = -1;
     return true;
 }
 
@@ -214,21 +214,21 @@ static bool find(dash *d, const scene *x, const char *rest, err *e) {
     char before[PROMPT_MOST];
     if (!*rest)
         return err_set(e, ERR_USAGE, "find: what?");
-    snprintf(before, sizeof before, "%s", d->find);
-    snprintf(d->find, sizeof d->find, "%s", rest);
-    d->hits_of = NULL;
+    snprintf(before, sizeof before, "%s", d->search.text);
+    snprintf(d->search.text, sizeof d->search.text, "%s", rest);
+    d->search.of = NULL;
     if (!search(d, x, e)) {
-        snprintf(d->find, sizeof d->find, "%s", before);
+        snprintf(d->search.text, sizeof d->search.text, "%s", before);
         return false;
     }
-    if (d->hits.n == 0) {
+    if (d->search.hits.n == 0) {
         dash_say(d, '!', "find \"%s\": nothing in the %lld tokens read from the document%s",
                  text_show(rest), (long long)x->text->T,
-                 d->hits.cut ? "; the pattern is too costly, the search was cut short" : "");
+                 d->search.hits.cut ? "; the pattern is too costly, the search was cut short" : "");
         return true;
     }
-    for (size_t i = 0; i < d->hits.n; i++)
-        if (reading_token(x->text, d->hits.at[i]) >= d->t) {
+    for (size_t i = 0; i < d->search.hits.n; i++)
+        if (reading_token(x->text, d->search.hits.at[i]) >= d->t) {
             go_to_hit(d, x, (int64_t)i, "");
             return true;
         }
@@ -237,23 +237,23 @@ static bool find(dash *d, const scene *x, const char *rest, err *e) {
 }
 
 static bool step_hit(dash *d, const scene *x, int by, err *e) {
-    if (!d->find[0])
+    if (!d->search.text[0])
         return err_set(e, ERR_USAGE, "nothing to find again: / asks for it");
     if (!search(d, x, e))
         return false;
-    if (d->hits.n == 0) {
-        dash_say(d, '!', "find \"%s\": nothing", text_show(d->find));
+    if (d->search.hits.n == 0) {
+        dash_say(d, '!', "find \"%s\": nothing", text_show(d->search.text));
         return true;
     }
     // From where the cursor is, which may have moved since.
-    int64_t n = (int64_t)d->hits.n, i = by > 0 ? 0 : n - 1;
+    int64_t n = (int64_t)d->search.hits.n, i = by > 0 ? 0 : n - 1;
     if (by > 0)
-        while (i < n && reading_token(x->text, d->hits.at[i]) <= d->t &&
-               !(d->hit >= 0 && i == d->hit + 1))
+        while (i < n && reading_token(x->text, d->search.hits.at[i]) <= d->t &&
+               !(d->search.at >= 0 && i == d->search.at + 1))
             i++;
     else
-        while (i >= 0 && reading_token(x->text, d->hits.at[i]) >= d->t &&
-               !(d->hit >= 0 && i == d->hit - 1))
+        while (i >= 0 && reading_token(x->text, d->search.hits.at[i]) >= d->t &&
+               !(d->search.at >= 0 && i == d->search.at - 1))
             i--;
     bool wrapped = i < 0 || i >= n;
     go_to_hit(d, x,

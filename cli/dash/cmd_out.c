@@ -17,7 +17,7 @@
 static bool write_numbered(dash *d, const scene *x, unsigned which, const char *stem, int panel,
                            err *e) {
     char png[4200], csv[4200];
-    char *path = export_number(d->export_dir, stem, e);
+    char *path = export_number(d->look.export_dir, stem, e);
     if (!path)
         return false;
     // The folder that the command would make has the same name as the files.
@@ -59,7 +59,7 @@ static bool data(dash *d, const scene *x, const char *rest, err *e) {
         dash_say(d, ' ', "wrote %s", text_show(rest));
         return true;
     }
-    char *path = export_number(d->export_dir, p->name, e);
+    char *path = export_number(d->look.export_dir, p->name, e);
     if (!path)
         return false;
     snprintf(csv, sizeof csv, "%s.csv", path);
@@ -81,12 +81,12 @@ static bool yank(dash *d, const scene *x, const char *rest, err *e) {
     char *command = export_command(x, d->focus, NULL, e);
     if (!command)
         return false;
-    if (!d->yank_agreed) {
+    if (!d->clip.agreed) {
         dash_say(d, ' ', "%s   (Y once more also hands it to the terminal's clipboard, OSC 52)",
                  command);
-        d->yank_agreed = true;
+        d->clip.agreed = true;
     } else {
-        snprintf(d->yank, sizeof d->yank, "%s", command);
+        snprintf(d->clip.text, sizeof d->clip.text, "%s", command);
         dash_say(d, ' ', "copied: %s", command);
     }
     free(command);
@@ -112,7 +112,7 @@ static bool keylog(dash *d, const scene *x, const char *rest, err *e) {
     if (*rest) {
         snprintf(path, sizeof path, "%s", rest);
     } else {
-        char *free_name = export_number(d->export_dir, "keys", e);
+        char *free_name = export_number(d->look.export_dir, "keys", e);
         if (!free_name)
             return false;
         export_unclaim(free_name);
@@ -120,8 +120,8 @@ static bool keylog(dash *d, const scene *x, const char *rest, err *e) {
         free(free_name);
     }
     // The key that asked for the log is not part of it.
-    size_t n = d->keylog_n;
-    if (n >= 7 && strcmp(d->keylog + n - 7, "key ^D\n") == 0)
+    size_t n = d->keys.n;
+    if (n >= 7 && strcmp(d->keys.text + n - 7, "key ^D\n") == 0)
         n -= 7;
     outfile *o = outfile_open(path, e);
     if (!o)
@@ -129,7 +129,7 @@ static bool keylog(dash *d, const scene *x, const char *rest, err *e) {
     fprintf(outfile_stream(o),
             "# deltop view ... --play FILE; waits make frames the same each time\n"
             "wait idle\n%.*s",
-            (int)n, d->keylog ? d->keylog : "");
+            (int)n, d->keys.text ? d->keys.text : "");
     bool ok = outfile_commit(o, e);
     outfile_close(o);
     if (ok)
@@ -143,7 +143,7 @@ const cmd cmd_outs[] = {
     {"data", "FILE", COMPLETE_FILE, data},
     {"yank", "", COMPLETE_NONE, yank},
     {"export", "DIR", COMPLETE_FILE, export_dir},
-    {"save", "NAME", COMPLETE_NONE, save},
+    {"save", "NAME", COMPLETE_FILE, save},
     {"session", "NAME", COMPLETE_NONE, save},
     {"keylog", "FILE", COMPLETE_FILE, keylog},
 };

@@ -14,19 +14,20 @@
 static bool window(dash *d, const scene *x, const char *rest, err *e) {
     (void)x;
     if (strcmp(rest, "half") == 0)
-        d->W = d->W > 1 ? d->W / 2 : 1;
+        d->look.W = d->look.W > 1 ? d->look.W / 2 : 1;
     else if (strcmp(rest, "double") == 0)
-        d->W = d->W * 2 > 512 ? 512 : d->W * 2;
+        d->look.W = d->look.W * 2 > 512 ? 512 : d->look.W * 2;
     else
         return settings_set(d, "window", rest, e);
-    dash_say(d, ' ', "window of the spectra: %lld token%s", (long long)d->W, d->W == 1 ? "" : "s");
+    dash_say(d, ' ', "window of the spectra: %lld token%s", (long long)d->look.W,
+             d->look.W == 1 ? "" : "s");
     return true;
 }
 
 // The set of switched-off heads has changed.
 static void regenerate(dash *d) {
-    d->generation = d->n_off ? d->next_generation++ : 0;
-    d->cancelled = false;
+    d->want.generation = d->want.n_off ? d->want.next_generation++ : 0;
+    d->want.cancelled = false;
 }
 
 static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
@@ -39,8 +40,8 @@ static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
     if (x->T == 1)
         return err_set(e, ERR_USAGE, "ablate: one token has no loss to compare");
     if (strcmp(rest, "all") == 0) {
-        d->sweep = true;
-        d->metric = METRIC_ABL;
+        d->want.sweep = true;
+        d->look.metric = METRIC_ABL;
         dash_say(d, ' ', "trying every head of %s, one pass each", c->name);
         return true;
     }
@@ -49,23 +50,24 @@ static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
     else if (!head_list_read(rest, list, &n, e) || !fwd_check_heads(c->x.m, list, n, e))
         return false;
     if (*rest) { // exactly these
-        memcpy(d->off, list, (size_t)n * sizeof *list);
-        d->n_off = n;
+        memcpy(d->want.off, list, (size_t)n * sizeof *list);
+        d->want.n_off = n;
     } else {
         int at = 0;
-        while (at < d->n_off && (d->off[at].layer != d->layer || d->off[at].head != d->head))
+        while (at < d->want.n_off &&
+               (d->want.off[at].layer != d->layer || d->want.off[at].head != d->head))
             at++;
-        if (at < d->n_off)
-            d->off[at] = d->off[--d->n_off];
-        else if (d->n_off == OFF_MOST)
+        if (at < d->want.n_off)
+            d->want.off[at] = d->want.off[--d->want.n_off];
+        else if (d->want.n_off == OFF_MOST)
             return err_set(e, ERR_USAGE, "ablate: %d heads are off already", OFF_MOST);
         else
-            d->off[d->n_off++] = list[0];
+            d->want.off[d->want.n_off++] = list[0];
     }
     regenerate(d);
-    if (d->n_off)
+    if (d->want.n_off)
         dash_say(d, ' ', "%s off: reading again",
-                 head_list_name(d->off, d->n_off, name, sizeof name));
+                 head_list_name(d->want.off, d->want.n_off, name, sizeof name));
     else
         dash_say(d, ' ', "all heads on");
     return true;
@@ -73,15 +75,15 @@ static bool ablate(dash *d, const scene *x, const char *rest, err *e) {
 
 static bool restore(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    d->n_off = 0;
-    d->sweep = false;
+    d->want.n_off = 0;
+    d->want.sweep = false;
     regenerate(d);
     dash_say(d, ' ', "all heads on");
     return true;
 }
 
 static bool open_model(dash *d, const char *path, err *e) {
-    if (d->n_models == MODELS_MOST)
+    if (d->in.n_models == MODELS_MOST)
         return err_set(e, ERR_USAGE, "open: there are %d models already", MODELS_MOST);
     card *c = card_open(path, d->o ? d->o->train_length : 0, e);
     if (!c)
@@ -92,8 +94,8 @@ static bool open_model(dash *d, const char *path, err *e) {
         card_free(c);
         return false;
     }
-    d->model[d->n_models++] = c;
-    dash_say(d, ' ', "%c: %s", 'a' + d->n_models - 1, c->name);
+    d->in.model[d->in.n_models++] = c;
+    dash_say(d, ' ', "%c: %s", 'a' + d->in.n_models - 1, c->name);
     return true;
 }
 
@@ -116,20 +118,21 @@ static bool open_file(dash *d, const scene *x, const char *rest, err *e) {
     if (S_ISDIR(st.st_mode))
         return err_set(e, ERR_USAGE, "%s is a folder; a second model is opened by open b",
                        text_show(rest));
-    if (d->n_documents_before == (int)(sizeof d->documents_before / sizeof *d->documents_before))
+    if (d->in.n_documents_before ==
+        (int)(sizeof d->in.documents_before / sizeof *d->in.documents_before))
         return err_set(e, ERR_USAGE, "open: enough documents for one sitting; start again");
     char *path = mem_strdup(rest, e);
     if (!path)
         return false;
-    if (d->document)
-        d->documents_before[d->n_documents_before++] = d->document;
-    d->document = path;
+    if (d->in.document)
+        d->in.documents_before[d->in.n_documents_before++] = d->in.document;
+    d->in.document = path;
     d->T = 0;
     d->t = d->t0 = d->t1 = 0;
     d->follow = true;
-    d->find[0] = 0;
-    d->hits_of = NULL;
-    d->cancelled = false;
+    d->search.text[0] = 0;
+    d->search.of = NULL;
+    d->want.cancelled = false;
     d->scroll = 0;
     d->overlay = OVERLAY_NONE;
     return true;
@@ -137,27 +140,42 @@ static bool open_file(dash *d, const scene *x, const char *rest, err *e) {
 
 static bool reload(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    for (int i = 0; i < d->n_models; i++) {
-        card *c = card_open(d->model[i]->path, d->o ? d->o->train_length : 0, e);
+    for (int i = 0; i < d->in.n_models; i++) {
+        card *c = card_open(d->in.model[i]->path, d->o ? d->o->train_length : 0, e);
         if (!c)
             return false;
         card_free(
             c); // the sizes on screen stay; a model that has become another one is opened anew
     }
-    d->reload++;
-    d->hits_of = NULL;
-    d->cancelled = false;
+    d->want.reload++;
+    d->search.of = NULL;
+    d->want.cancelled = false;
     dash_say(d, ' ', "reading model and document again");
     return true;
 }
 
+static bool bench(dash *d, const scene *x, const char *rest, err *e) {
+    (void)rest;
+    const card *c = dash_card(d);
+    if (!c || !c->x.m)
+        return err_set(e, ERR_USAGE, "bench: this model cannot be run");
+    d->want.kernels = d->want.next_kernels++;
+    d->want.kernels_slot = d->in.slot;
+    d->want.cancelled = false;
+    d->open |= 1u << 9;
+    dash_say(d, ' ', "measuring the kernels of %s%s", c->name,
+             d->in.document && x->read < x->T ? " after the pass" : "");
+    return true;
+}
+
 static bool recompute(dash *d, const scene *x, const char *rest, err *e) {
-    (void)rest, (void)e;
-    if (d->cancelled) {
-        d->cancelled = false;
+    if (d->focus == 9 && !d->want.cancelled && x->s->fatal.code == ERR_NONE)
+        return bench(d, x, rest, e);
+    if (d->want.cancelled) {
+        d->want.cancelled = false;
         dash_say(d, ' ', "the pass goes on");
     } else if (x->s->fatal.code != ERR_NONE) {
-        d->reload++;
+        d->want.reload++;
         dash_say(d, ' ', "trying again");
     } else {
         dash_say(d, ' ', "nothing to take up: everything asked for is computed or on its way");
@@ -167,22 +185,24 @@ static bool recompute(dash *d, const scene *x, const char *rest, err *e) {
 
 static bool pause_work(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    d->paused = !d->paused;
-    dash_say(d, ' ', d->paused ? "paused; Z goes on" : "going on");
+    d->want.paused = !d->want.paused;
+    dash_say(d, ' ', d->want.paused ? "paused; Z goes on" : "going on");
     return true;
 }
 
 static bool cancel(dash *d, const scene *x, const char *rest, err *e) {
     (void)rest, (void)e;
-    bool again = x->live->on && x->live->now - d->cancelled_at < 2;
-    if (again || !d->busy || (d->cancelled && !d->sweep)) {
+    bool again = x->live->on && x->live->now - d->want.cancelled_at < 2;
+    if (again || !d->busy || (d->want.cancelled && !d->want.sweep && !d->want.kernels)) {
         d->quit = true;
         d->exit_code = 130;
         return true;
     }
-    d->cancelled = true;
-    d->sweep = false;
-    d->cancelled_at = x->live->on ? x->live->now : -10;
+    // A finished pass stays finished: only the kernels are stopped then.
+    d->want.cancelled = !d->want.kernels || (d->in.document && x->read < x->T);
+    d->want.sweep = false;
+    d->want.kernels = 0;
+    d->want.cancelled_at = x->live->on ? x->live->now : -10;
     dash_say(d, '!', "stopped, what is done is kept; R goes on, ^C once more leaves");
     return true;
 }
@@ -193,6 +213,7 @@ const cmd cmd_sciences[] = {
     {"restore", "", COMPLETE_NONE, restore},
     {"open", "FILE|b MODEL", COMPLETE_FILE, open_file},
     {"reload", "", COMPLETE_NONE, reload},
+    {"bench", "", COMPLETE_NONE, bench},
     {"recompute", "", COMPLETE_NONE, recompute},
     {"pause", "", COMPLETE_NONE, pause_work},
     {"cancel", "", COMPLETE_NONE, cancel},

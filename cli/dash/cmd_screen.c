@@ -94,8 +94,8 @@ static bool view(dash *d, const scene *x, const char *rest, err *e) {
 static bool value_axis(dash *d, const scene *x, const char *rest, err *e) {
     static const char *const names[] = {"linear", "log", "signed log"};
     (void)x, (void)rest, (void)e;
-    d->scale = (value_scale)((d->scale + 1) % SCALE_AXES);
-    dash_say(d, ' ', "value axis: %s", names[d->scale]);
+    d->look.scale = (value_scale)((d->look.scale + 1) % SCALE_AXES);
+    dash_say(d, ' ', "value axis: %s", names[d->look.scale]);
     return true;
 }
 
@@ -107,22 +107,22 @@ static bool toggle(dash *d, bool *what, const char *name) {
 
 static bool autoscale(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    return toggle(d, &d->autoscale, "autoscale");
+    return toggle(d, &d->look.autoscale, "autoscale");
 }
 
 static bool same_scale(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
-    return toggle(d, &d->same_scale, "whole scale from zero");
+    return toggle(d, &d->look.same_scale, "whole scale from zero");
 }
 
 static bool band(dash *d, const scene *x, const char *rest, err *e) {
     (void)x;
     if (strcmp(rest, "on") == 0 || strcmp(rest, "off") == 0)
-        d->band = strcmp(rest, "off") == 0;
+        d->look.band = strcmp(rest, "off") == 0;
     else if (*rest)
         return err_set(e, ERR_USAGE, "band takes on or off");
-    d->points = !d->band;
-    return toggle(d, &d->band, "band of 10 to 90% and points");
+    d->look.points = !d->look.band;
+    return toggle(d, &d->look.band, "band of 10 to 90% and points");
 }
 
 static bool smooth(dash *d, const scene *x, const char *rest, err *e) {
@@ -131,11 +131,11 @@ static bool smooth(dash *d, const scene *x, const char *rest, err *e) {
     if (*rest)
         return settings_set(d, "smooth", rest, e);
     int i = 0;
-    while (i < 5 && steps[i] != d->smooth)
+    while (i < 5 && steps[i] != d->look.smooth)
         i++;
-    d->smooth = steps[(i + 1) % 5];
-    if (d->smooth)
-        dash_say(d, ' ', "loss: mean of %lld tokens", (long long)d->smooth);
+    d->look.smooth = steps[(i + 1) % 5];
+    if (d->look.smooth)
+        dash_say(d, ' ', "loss: mean of %lld tokens", (long long)d->look.smooth);
     else
         dash_say(d, ' ', "loss: mean of as many tokens as suits the length");
     return true;
@@ -144,17 +144,17 @@ static bool smooth(dash *d, const scene *x, const char *rest, err *e) {
 static bool comparing(dash *d, const scene *x, const char *rest, err *e) {
     static const char *const names[COMPARES] = {"both", "a", "b", "a-b"};
     (void)x;
-    if (d->n_models < 2)
+    if (d->in.n_models < 2)
         return err_set(e, ERR_USAGE,
                        "compare: there is one model; :open b MODEL loads a second one");
-    int to = *rest ? -1 : (int)((d->compare + 1) % COMPARES);
+    int to = *rest ? -1 : (int)((d->look.compare + 1) % COMPARES);
     for (int i = 0; i < COMPARES; i++)
         if (strcmp(rest, names[i]) == 0)
             to = i;
     if (to < 0)
         return err_set(e, ERR_USAGE, "compare takes both, a, b or a-b");
-    d->compare = (compare)to;
-    d->slot = d->compare == COMPARE_B ? 1 : 0;
+    d->look.compare = (compare)to;
+    d->in.slot = d->look.compare == COMPARE_B ? 1 : 0;
     if (!dash_head(d, d->layer, d->head)) {
         d->layer = d->head = 0;
         dash_step_head(d, 0, 0);
@@ -211,7 +211,7 @@ static bool open_prompt(dash *d, const scene *x, const char *rest, err *e) {
     (void)x;
     if (strlen(rest) != 1 || !strchr(":/\\", *rest))
         return err_set(e, ERR_USAGE, "prompt: expected :, / or \\");
-    prompt_open(&d->prompt, *rest, *rest == '\\' ? d->filter : "");
+    prompt_open(&d->prompt, *rest, *rest == '\\' ? d->look.filter : "");
     return true;
 }
 
@@ -220,16 +220,16 @@ static bool escape(dash *d, const scene *x, const char *rest, err *e) {
     (void)x, (void)rest, (void)e;
     if (d->overlay != OVERLAY_NONE) {
         d->overlay = OVERLAY_NONE;
-    } else if (d->find[0]) {
-        d->find[0] = 0;
-        found_free(&d->hits);
-        d->hits_of = NULL;
-        d->hit = -1;
+    } else if (d->search.text[0]) {
+        d->search.text[0] = 0;
+        found_free(&d->search.hits);
+        d->search.of = NULL;
+        d->search.at = -1;
         dash_say(d, ' ', "search cleared");
     } else if (d->zoom) {
         d->zoom = false;
-    } else if (d->filter[0]) {
-        d->filter[0] = 0;
+    } else if (d->look.filter[0]) {
+        d->look.filter[0] = 0;
         dash_say(d, ' ', "filter cleared");
     }
     return true;

@@ -25,49 +25,45 @@ bool metric_find(const char *name, metric *out) {
 
 void dash_init(dash *d, const options *o) {
     *d = (dash){.o = o,
-                .open = 0x1fe, // all but the messages; 9 joins with its panel
+                .open = 0x3fe, // all but the messages
                 .focus = 1,
-                .W = 32,
-                .surprise = 6,
-                .hit = -1,
                 .follow = true,
-                .hold = -1,
-                .mouse = true,
-                .next_generation = 1,
-                .cancelled_at = -10,
-                .shown_at = -10};
-    snprintf(d->export_dir, sizeof d->export_dir, ".");
+                .look = {.W = 32, .surprise = 6, .mouse = true},
+                .search = {.at = -1},
+                .log = {.shown_at = -10},
+                .want = {.hold = -1, .next_generation = 1, .next_kernels = 1, .cancelled_at = -10}};
+    snprintf(d->look.export_dir, sizeof d->look.export_dir, ".");
     d->prompt.error_at = -1;
     err e = {0};
-    d->messages = mem_zalloc(MESSAGES_MOST, sizeof *d->messages, "messages", &e);
+    d->log.v = mem_zalloc(MESSAGES_MOST, sizeof *d->log.v, "messages", &e);
 }
 
 void dash_free(dash *d) {
     for (int i = 0; i < MODELS_MOST; i++)
-        card_free(d->model[i]);
-    for (int i = 0; i < d->n_documents_before; i++)
-        free(d->documents_before[i]);
+        card_free(d->in.model[i]);
+    for (int i = 0; i < d->in.n_documents_before; i++)
+        free(d->in.documents_before[i]);
     for (int i = 0; i < d->prompt.n_history; i++)
         free(d->prompt.history[i]);
-    free(d->document);
-    free(d->messages);
-    free(d->keylog);
-    found_free(&d->hits);
+    free(d->in.document);
+    free(d->log.v);
+    free(d->keys.text);
+    found_free(&d->search.hits);
     *d = (dash){0};
 }
 
 void dash_message(dash *d, char level, double seconds, const char *text) {
-    if (!d->messages)
+    if (!d->log.v)
         return;
-    if (d->n_messages == MESSAGES_MOST) {
-        d->first_message = (d->first_message + 1) % MESSAGES_MOST;
-        d->n_messages--;
+    if (d->log.n == MESSAGES_MOST) {
+        d->log.first = (d->log.first + 1) % MESSAGES_MOST;
+        d->log.n--;
     }
-    message *m = &d->messages[(d->first_message + d->n_messages++) % MESSAGES_MOST];
+    message *m = &d->log.v[(d->log.first + d->log.n++) % MESSAGES_MOST];
     m->level = level;
     m->seconds = seconds;
     snprintf(m->text, sizeof m->text, "%s", text);
-    d->shown_at = -1; // the loop fills in when it is first seen
+    d->log.shown_at = -1; // the loop fills in when it is first seen
 }
 
 void dash_say(dash *d, char level, const char *fmt, ...) {
@@ -77,17 +73,17 @@ void dash_say(dash *d, char level, const char *fmt, ...) {
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     dash_message(d, level, -1, text);
-    d->notice = true;
+    d->log.notice = true;
 }
 
 const message *dash_newest(const dash *d) {
-    if (!d->messages || d->n_messages == 0)
+    if (!d->log.v || d->log.n == 0)
         return NULL;
-    return &d->messages[(d->first_message + d->n_messages - 1) % MESSAGES_MOST];
+    return &d->log.v[(d->log.first + d->log.n - 1) % MESSAGES_MOST];
 }
 
 const card *dash_card(const dash *d) {
-    return d->slot < d->n_models ? d->model[d->slot] : NULL;
+    return d->in.slot < d->in.n_models ? d->in.model[d->in.slot] : NULL;
 }
 
 // Positions ---------------------------------------------------------------------------------------
@@ -234,9 +230,9 @@ void dash_focus(dash *d, int panel) {
 int64_t dash_mode_window(const dash *d) {
     head_shape s = card_shape(dash_card(d), d->layer);
     if (s.K == 0 || s.decay == DECAY_CHANNEL || s.erase != ERASE_KEY)
-        return d->W;
+        return d->look.W;
     int64_t least = (s.K + s.n_h - 1) / s.n_h;
-    return d->W < least ? least : d->W;
+    return d->look.W < least ? least : d->look.W;
 }
 
 static int head_index(const card *c, int layer, int head) {
@@ -251,31 +247,34 @@ static int head_index(const card *c, int layer, int head) {
 void dash_request(const dash *d, unsigned visible, request *out) {
     const card *c = dash_card(d);
     memset(out, 0, sizeof *out); // padding too: requests are compared byte by byte
-    out->n_models = d->n_models;
-    out->document = d->document;
-    out->generation = d->generation;
-    out->reload = d->reload;
-    out->slot = d->slot;
+    out->n_models = d->in.n_models;
+    out->document = d->in.document;
+    out->generation = d->want.generation;
+    out->reload = d->want.reload;
+    out->slot = d->in.slot;
     out->head = head_index(c, d->layer, d->head);
     out->t = d->t;
     out->follow = d->follow;
     out->t0 = d->t0;
     out->t1 = dash_t1(d);
-    out->W = d->W;
+    out->W = d->look.W;
     out->mode_W = dash_mode_window(d);
-    out->cancelled = d->cancelled;
-    out->paused = d->paused;
-    out->hold = d->hold;
-    out->sweep = d->sweep;
-    out->n_off = d->n_off;
-    for (int i = 0; i < d->n_models; i++)
-        out->model[i] = d->model[i]->path;
+    out->cancelled = d->want.cancelled;
+    out->paused = d->want.paused;
+    out->hold = d->want.hold;
+    out->sweep = d->want.sweep;
+    out->n_off = d->want.n_off;
+    for (int i = 0; i < d->in.n_models; i++)
+        out->model[i] = d->in.model[i]->path;
     for (int i = 0; i < MARKS_MOST; i++)
         out->marks[i] = i < d->n_marks ? head_index(c, d->mark[i].layer, d->mark[i].head) : -1;
-    memcpy(out->off, d->off, sizeof out->off);
+    memcpy(out->off, d->want.off, sizeof out->off);
     out->want_window = visible >> 4 & 1;
     out->want_all_windows =
-        visible >> 1 & 1 && (d->metric == METRIC_RHO || d->metric == METRIC_HALF);
+        visible >> 1 & 1 && (d->look.metric == METRIC_RHO || d->look.metric == METRIC_HALF);
     out->want_modes = visible >> 7 & 1;
-    out->want_stats = !d->document || d->overlay == OVERLAY_INFO;
+    out->want_kernels = visible >> 9 & 1;
+    out->kernels = d->want.kernels;
+    out->kernels_slot = d->want.kernels ? d->want.kernels_slot : d->in.slot;
+    out->want_stats = !d->in.document || d->overlay == OVERLAY_INFO;
 }

@@ -55,26 +55,17 @@ typedef struct place {
     bool zoom;
 } place;
 
-typedef struct dash {
-    const options *o;
+// What is looked at. The worker may still read paths of documents that were opened before.
+typedef struct dash_inputs {
     card *model[MODELS_MOST];   // owned
     int n_models, slot;         // slot: whose heads, gates, spectra are shown
     char *document;             // NULL: none; owned
-    char *documents_before[16]; // paths that the worker may still look at; owned
+    char *documents_before[16]; // owned
     int n_documents_before;
-    // Where
-    int64_t T;         // tokens, 0: not known yet
-    int64_t t, t0, t1; // cursor; view, t1 = 0: all of it
-    int64_t newest;    // tokens read, for follow
-    int layer, head;
-    head_ref mark[MARKS_MOST]; // in the order of their letters b, c, d
-    int n_marks, oldest_mark;
-    bool follow, paused;
-    // How
-    unsigned open;
-    int focus;
-    bool zoom;
-    place last;
+} dash_inputs;
+
+// How numbers are drawn; most of it is an option of the configuration file (settings.c).
+typedef struct dash_look {
     metric metric;
     compare compare;
     bool table, band, points, autoscale, same_scale, invert;
@@ -82,37 +73,80 @@ typedef struct dash {
     value_scale scale;
     int64_t W, smooth;
     double surprise;
-    char export_dir[256];
-    overlay overlay;
-    int scroll; // of the overlay or the messages
-    prompt prompt;
     char filter[PROMPT_MOST];
-    char find[PROMPT_MOST];
-    found hits;
-    int64_t hit;         // -1: none
-    const void *hits_of; // reading they were looked for in
-    message *messages;   // ring [MESSAGES_MOST]
-    int first_message, n_messages;
-    double shown_at; // seconds when the newest message came
-    // Interventions
-    head_ref off[OFF_MOST];
-    int n_off, generation, next_generation;
-    bool cancelled, sweep;
-    int reload;
-    int64_t hold;
-    // Leaving
-    bool quit, busy;
-    int exit_code;
-    double cancelled_at;
-    bool notice; // the newest message answers the user: it may cover the key bar
-    bool redraw;
-    bool yank_agreed; // OSC 52 may be used
-    char yank[2048];  // to hand to the terminal, "" = nothing
-    // Settings that the screen looks at
+    char export_dir[256];
     glyph_set glyphs;
     bool mouse;
-    char *keylog; // "key j k\n" ...; owned
-    size_t keylog_n, keylog_cap;
+} dash_look;
+
+// Find in the text (find.h).
+typedef struct dash_search {
+    char text[PROMPT_MOST];
+    found hits;
+    int64_t at;     // -1: none
+    const void *of; // reading they were looked for in
+} dash_search;
+
+// Panel 0 and what covers the key bar.
+typedef struct dash_log {
+    message *v; // ring [MESSAGES_MOST]; owned
+    int first, n;
+    double shown_at; // seconds when the newest message came
+    bool notice;     // it answers the user: it may cover the key bar
+} dash_log;
+
+// What the worker is to do, beside what follows from the view (dash_request).
+typedef struct dash_wishes {
+    head_ref off[OFF_MOST]; // heads that are switched off
+    int n_off, generation, next_generation;
+    bool cancelled, sweep, paused;
+    double cancelled_at;
+    int kernels, next_kernels; // the run that measures them, 0: none
+    int kernels_slot;          // whose they are
+    int reload;
+    int64_t hold;
+} dash_wishes;
+
+// "key j k\n" ..., for --play; text is owned.
+typedef struct dash_keys {
+    char *text;
+    size_t n, cap;
+} dash_keys;
+
+// OSC 52: asked for once.
+typedef struct dash_clip {
+    bool agreed;
+    char text[2048]; // to hand to the terminal, "" = nothing
+} dash_clip;
+
+typedef struct dash {
+    const options *o;
+    dash_inputs in;
+    // Where
+    int64_t T;         // tokens, 0: not known yet
+    int64_t t, t0, t1; // cursor; view, t1 = 0: all of it
+    int64_t newest;    // tokens read, for follow
+    int layer, head;
+    head_ref mark[MARKS_MOST]; // in the order of their letters b, c, d
+    int n_marks, oldest_mark;
+    bool follow;
+    // Panels on screen
+    unsigned open;
+    int focus;
+    bool zoom;
+    place last;
+    overlay overlay;
+    int scroll; // of the overlay or the messages
+    // The rest, each with an owner of its own
+    dash_look look;     // settings.c, cmd_screen.c, cmd_heads.c
+    prompt prompt;      // prompt.c
+    dash_search search; // cmd_move.c
+    dash_log log;       // dash.c
+    dash_wishes want;   // cmd_science.c
+    dash_keys keys;     // cmd.c
+    dash_clip clip;     // cmd_out.c
+    bool quit, busy, redraw;
+    int exit_code;
 } dash;
 
 void dash_init(dash *d, const options *o);

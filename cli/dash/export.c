@@ -64,9 +64,9 @@ static void as_given(words *w, const options *o, const char *name, err *e) {
 
 static void operands(words *w, const scene *x, const int *model, int n, err *e) {
     for (int i = 0; i < n; i++)
-        word(w, e, NULL, x->d->model[model ? model[i] : i]->path);
-    if (x->d->document)
-        word(w, e, NULL, x->d->document);
+        word(w, e, NULL, x->d->in.model[model ? model[i] : i]->path);
+    if (x->d->in.document)
+        word(w, e, NULL, x->d->in.document);
 }
 
 static int64_t block_of(const scene *x) {
@@ -113,7 +113,7 @@ static char *view_command(const scene *x, int panel, const char *out, err *e) {
     head_ref cursor = {d->layer, d->head};
     static const char *const comparing[COMPARES] = {"both", "a", "b", "a-b"};
     say(&w, e, "deltop view");
-    operands(&w, x, NULL, d->n_models, e);
+    operands(&w, x, NULL, d->in.n_models, e);
     if (x->T && d->o->length)
         say(&w, e, " --length %lld", (long long)x->T);
     static const char *const kept[] = {"device", "precision", "block", "train-length", "threads"};
@@ -126,13 +126,13 @@ static char *view_command(const scene *x, int panel, const char *out, err *e) {
         say(&w, e, " --view %lld:%lld", (long long)d->t0, (long long)d->t1);
     heads_option(&w, "head ", &cursor, 1, e);
     heads_option(&w, "marked ", d->mark, d->n_marks, e);
-    heads_option(&w, "ablate ", d->off, d->n_off, e);
-    say(&w, e, " --metric %s --window %lld --smooth %lld", metric_name(d->metric), (long long)d->W,
-        (long long)d->smooth);
-    if (d->n_models > 1)
-        say(&w, e, " --compare %s", comparing[d->compare]);
-    text_real(d->surprise, 6, number, sizeof number);
-    if (d->surprise != 6)
+    heads_option(&w, "ablate ", d->want.off, d->want.n_off, e);
+    say(&w, e, " --metric %s --window %lld --smooth %lld", metric_name(d->look.metric),
+        (long long)d->look.W, (long long)d->look.smooth);
+    if (d->in.n_models > 1)
+        say(&w, e, " --compare %s", comparing[d->look.compare]);
+    text_real(d->look.surprise, 6, number, sizeof number);
+    if (d->look.surprise != 6)
         say(&w, e, " --surprise %s", number);
     if (panel >= 0)
         say(&w, e, " --export %d", panel);
@@ -145,10 +145,30 @@ static char *view_command(const scene *x, int panel, const char *out, err *e) {
     return w.s;
 }
 
+// Times are never the same bytes: the command measures the same cases.
+static char *bench_command(const scene *x, const char *out, err *e) {
+    words w = {0};
+    const kernels *k = x->s->kernels;
+    say(&w, e, "deltop bench --suite shapes");
+    word(&w, e, "model", x->d->in.model[k->slot]->path);
+    say(&w, e, " --axis dtype=%s --no-cold --rounds %d --device %s", kernels_dtype(k),
+        KERNEL_ROUNDS, k->threads ? "cpu" : x->d->o->device);
+    if (k->threads)
+        say(&w, e, " --threads %d", k->threads);
+    if (out)
+        word(&w, e, "out", out);
+    if (!w.failed)
+        return w.s;
+    free(w.s);
+    return NULL;
+}
+
 char *export_command(const scene *x, int panel, const char *out, err *e) {
     // Losses over bytes, of a part or as a difference alone are the view's own.
     if (panel == 3 && x->r && !x->bytes && x->read >= x->T && losses_window(x) < x->T)
         return loss_command(x, out, e);
+    if (panel == 9 && x->s->kernels && x->s->kernels->n)
+        return bench_command(x, out, e);
     return view_command(x, panel, out, e);
 }
 
@@ -165,7 +185,7 @@ bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
         if (!p->figures)
             continue;
         err why = {0};
-        if (!x->r || x->read < 1)
+        if (!p->no_reading && (!x->r || x->read < 1))
             err_set(&why, ERR_INPUT, "nothing is computed yet");
         else if (p->figures(x, out, &why))
             got++;
@@ -191,8 +211,13 @@ bool export_files(const scene *x, unsigned which, const char *png, const char *c
     char source[512], description[160];
     if (!export_figures(x, which, &f, e))
         return false;
-    snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text), x->text->d.sha256);
-    snprintf(description, sizeof description, "%s, %s", x->r->device, precision_name(x->r->prec));
+    if (x->text)
+        snprintf(source, sizeof source, "%s sha256 %s", losses_document(x->text),
+                 x->text->d.sha256);
+    else
+        snprintf(source, sizeof source, "%s", x->d->in.model[0]->name);
+    snprintf(description, sizeof description, "%s, %s", x->s->device ? x->s->device : "no device",
+             precision_name(x->s->prec));
     plot_options p = plot_defaults();
     p.title = f.v[0]->title;
     p.software = "deltop " DELTOP_VERSION;

@@ -11,8 +11,8 @@ typedef struct one_head {
 } one_head;
 
 static bool is_off(const dash *d, int layer, int head) {
-    for (int i = 0; i < d->n_off; i++)
-        if (d->off[i].layer == layer && d->off[i].head == head)
+    for (int i = 0; i < d->want.n_off; i++)
+        if (d->want.off[i].layer == layer && d->want.off[i].head == head)
             return true;
     return false;
 }
@@ -69,7 +69,8 @@ bool heads_pass(const scene *x, int head) {
     bool yes = true;
     int at;
     err e = {0};
-    return !x->d->filter[0] || !expr_eval(x->d->filter, value_of, &o, &yes, &at, &e) || yes;
+    return !x->d->look.filter[0] || !expr_eval(x->d->look.filter, value_of, &o, &yes, &at, &e) ||
+           yes;
 }
 
 const char *heads_column(int column) {
@@ -118,7 +119,7 @@ int heads_sorted(const scene *x, int *out, int most) {
     for (int h = 0; h < x->r->n_heads && n < most; h++) {
         char state;
         if (heads_pass(x, h))
-            k[n++] = (keyed){heads_value(x, x->d->sort, h, &state), h, x->d->invert};
+            k[n++] = (keyed){heads_value(x, x->d->look.sort, h, &state), h, x->d->look.invert};
     }
     qsort(k, (size_t)n, sizeof *k, order);
     for (int i = 0; i < n; i++)

@@ -17,7 +17,7 @@ char heads_sign(const dash *d, int layer, int head);
 enum { TABLE_COLUMNS = 2 + METRICS + 2 };
 const char *heads_column(int column);
 double heads_value(const scene *x, int column, int head, char *state);
-// The heads in the order of d->sort and d->invert, NaN last either way; their number, at most most.
+// The heads in the order of d->look.sort and d->look.invert, NaN last either way; their number, at most most.
 int heads_sorted(const scene *x, int *out, int most);
 
 #endif

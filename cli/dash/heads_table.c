@@ -47,14 +47,14 @@ static void draw_row(surface *s, rect r, const scene *x, int y, int h, int col0,
 void heads_table_draw(surface *s, rect r, const scene *x) {
     rows l;
     list(&l, r, x);
-    int shown = (r.w - NAME_W) / COLUMN_W, sort = x->d->sort, col0 = sort - shown + 1;
+    int shown = (r.w - NAME_W) / COLUMN_W, sort = x->d->look.sort, col0 = sort - shown + 1;
     col0 = col0 < 2 ? 2 : col0; // the sorted column is always in view
     surface_text(s, r.y + 1, r.x + 1, NAME_W, sort < 2 ? ATTR_REVERSE : ATTR_BOLD, INK_PLAIN,
                  sort == 1 ? "head" : "layer");
     for (int c = col0; c < TABLE_COLUMNS && c < col0 + shown; c++) {
         char text[32];
         snprintf(text, sizeof text, "%s%s", heads_column(c),
-                 c == sort ? (x->d->invert ? "v" : "^") : "");
+                 c == sort ? (x->d->look.invert ? "v" : "^") : "");
         surface_right(s, r.y + 1, r.x + NAME_W + (c - col0) * COLUMN_W, COLUMN_W - 1,
                       c == sort ? ATTR_REVERSE : ATTR_BOLD, INK_PLAIN, text);
     }

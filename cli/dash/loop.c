@@ -71,7 +71,7 @@ static void measure(looper *l) {
     double now = seconds();
     const run *of = NULL;
     // Whoever still reads.
-    for (int i = 0; i < a->d.n_models; i++)
+    for (int i = 0; i < a->d.in.n_models; i++)
         if (a->s.shown[i] &&
             (!of || (run_read(of) >= of->T && run_read(a->s.shown[i]) < a->s.shown[i]->T)))
             of = a->s.shown[i];
@@ -134,8 +134,8 @@ static void show(looper *l) {
     app *a = l->a;
     double now = seconds();
     a->live.now = now - l->began;
-    if (a->d.shown_at < 0)
-        a->d.shown_at = a->live.now;
+    if (a->d.log.shown_at < 0)
+        a->d.log.shown_at = a->live.now;
     measure(l);
     const surface *s = app_paint(a);
     scene x = app_scene(a);
@@ -195,7 +195,7 @@ static bool resize(looper *l, err *e) {
 static void save_last(app *a) {
     char path[4200];
     err e = {0};
-    if (a->d.n_models && session_path("", path, sizeof path, &e))
+    if (a->d.in.n_models && session_path("", path, sizeof path, &e))
         session_save(&a->d, a->s.shown[0] ? a->s.shown[0]->of : NULL, path, &e);
 }
 
@@ -236,8 +236,8 @@ static bool turn(looper *l, err *e) {
     double now = seconds(), wait = -1;
     if (l->dirty)
         wait = l->last_frame + FRAME_SECONDS - now;
-    else if (a->d.notice && a->live.now - a->d.shown_at < 3.2)
-        wait = 3.2 - (now - l->began - a->d.shown_at); // the answer leaves the key bar
+    else if (a->d.log.notice && a->live.now - a->d.log.shown_at < 3.2)
+        wait = 3.2 - (now - l->began - a->d.log.shown_at); // the answer leaves the key bar
     if (l->gpu && (wait < 0 || wait > 1))
         wait = l->dirty ? wait : 1;
     int ms = wait < 0 ? (l->dirty ? 0 : -1) : (int)(wait * 1000) + 1;
@@ -264,18 +264,18 @@ static bool turn(looper *l, err *e) {
         app_ask(a);
         l->dirty = true;
     }
-    if (a->d.yank[0]) {
-        char out[4 * sizeof a->d.yank];
-        screen_write(out, clipboard_sequence(a->d.yank, out, sizeof out));
-        a->d.yank[0] = 0;
+    if (a->d.clip.text[0]) {
+        char out[4 * sizeof a->d.clip.text];
+        screen_write(out, clipboard_sequence(a->d.clip.text, out, sizeof out));
+        a->d.clip.text[0] = 0;
     }
     sample_gpu(l);
-    if (app_fatal(a)->code != ERR_NONE && !a->s.shown[0] && !a->s.base[0] && !a->d.reload &&
-        !a->d.n_documents_before)
+    if (app_fatal(a)->code != ERR_NONE && !a->s.shown[0] && !a->s.base[0] && !a->d.want.reload &&
+        !a->d.in.n_documents_before)
         return err_set(e, app_fatal(a)->code, "%s", app_fatal(a)->text);
     now = seconds();
-    if (!l->dirty && a->d.notice && now - l->began - a->d.shown_at > 3)
-        l->dirty = true, a->d.notice = false;
+    if (!l->dirty && a->d.log.notice && now - l->began - a->d.log.shown_at > 3)
+        l->dirty = true, a->d.log.notice = false;
     if (a->d.quit)
         return true;
     if (keys || a->d.redraw || (l->dirty && now - l->last_frame >= FRAME_SECONDS))
@@ -285,7 +285,8 @@ static bool turn(looper *l, err *e) {
 
 bool loop_run(app *a, int *code, err *e) {
     looper l = {.a = a, .began = seconds(), .press_y = -1, .clicked = -1};
-    bool ok = tty_signals_install(e) && screen_open(colours(a), a->d.mouse && !a->v->no_mouse, e);
+    bool ok =
+        tty_signals_install(e) && screen_open(colours(a), a->d.look.mouse && !a->v->no_mouse, e);
     if (!ok) {
         tty_signals_restore();
         return false;

@@ -123,7 +123,7 @@ static void config_lines(page *p, const card *c, int64_t T) {
 
 // One line a group of tensors; statistics over all of its members that have been read.
 static void tensor_lines(page *p, const scene *x, const card *c) {
-    const stats *st = x->s->stats && c == x->d->model[0] ? x->s->stats : NULL;
+    const stats *st = x->s->stats && c == x->d->in.model[0] ? x->s->stats : NULL;
     line(p, 0, "%s", "");
     if (st && st->n < st->total)
         line(p, ATTR_BOLD, "tensors; statistics of %" PRId64 " of %" PRId64, st->n, st->total);
@@ -206,7 +206,7 @@ static int page_options(surface *s, rect r, const scene *x, int scroll) {
 int page_draw(surface *s, const scene *x, int scroll) {
     rect r = x->l.body;
     overlay o = x->d->overlay;
-    if (o == OVERLAY_NONE && !x->d->document)
+    if (o == OVERLAY_NONE && !x->d->in.document)
         o = OVERLAY_INFO;
     switch (o) {
     case OVERLAY_NONE:

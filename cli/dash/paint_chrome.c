@@ -12,7 +12,7 @@
 void paint_progress(const scene *x, char *buf, size_t size) {
     if (x->s->fatal.code && (!x->r || x->T == 0))
         snprintf(buf, size, "failed");
-    else if (!x->d->document)
+    else if (!x->d->in.document)
         snprintf(buf, size, "no document");
     else if (!x->r || x->T == 0)
         snprintf(buf, size, "reading");
@@ -69,9 +69,10 @@ static void model_row(surface *s, const scene *x, int y) {
     int w = surface_width(device);
     field_line l = {s, y, 0, s->cols - (w ? w + 2 : 0)};
     field(&l, ATTR_BOLD, "deltop");
-    for (int i = 0; i < x->d->n_models; i++)
+    for (int i = 0; i < x->d->in.n_models; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s%s", i ? "  " : "",
-                 x->d->n_models > 1 ? (char[]){(char)('a' + i), ' ', 0} : "", x->d->model[i]->name);
+                 x->d->in.n_models > 1 ? (char[]){(char)('a' + i), ' ', 0} : "",
+                 x->d->in.model[i]->name);
     field(&l, ATTR_BOLD, names);
     if (c) {
         field(&l, 0, c->line[0]);
@@ -111,21 +112,22 @@ static void document_row(surface *s, const scene *x, int y) {
     const dash *d = x->d;
     char a[200], b[64], n[32], m[32], name[512];
     field_line l = {s, y, 0, s->cols};
-    if (d->n_off) {
-        snprintf(a, sizeof a, "abl %.180s", head_list_name(d->off, d->n_off, name, sizeof name));
+    if (d->want.n_off) {
+        snprintf(a, sizeof a, "abl %.180s",
+                 head_list_name(d->want.off, d->want.n_off, name, sizeof name));
         field(&l, ATTR_REVERSE, a);
     }
-    if (!d->document) {
+    if (!d->in.document) {
         field(&l, 0, "no document: :open FILE reads one");
         return;
     }
-    const char *slash = strrchr(d->document, '/');
-    text_escape(slash ? slash + 1 : d->document, strlen(slash ? slash + 1 : d->document), name,
-                sizeof name);
+    const char *slash = strrchr(d->in.document, '/');
+    text_escape(slash ? slash + 1 : d->in.document, strlen(slash ? slash + 1 : d->in.document),
+                name, sizeof name);
     field(&l, 0, name);
-    if (d->paused)
+    if (d->want.paused)
         field(&l, ATTR_REVERSE, "paused");
-    if (d->cancelled)
+    if (d->want.cancelled)
         field(&l, ATTR_REVERSE, "cancelled");
     bool failed = x->s->fatal.code != ERR_NONE;
     if (!x->r || x->T == 0 || failed) {
@@ -295,7 +297,7 @@ bool paint_caret(const scene *x, int *y, int *col) {
 
 // On small screens an answer covers the key bar until the next key, and for 3 s at most.
 static bool notice_stands(const scene *x) {
-    return x->d->notice && !(x->live->on && x->live->now - x->d->shown_at > 3);
+    return x->d->log.notice && !(x->live->on && x->live->now - x->d->log.shown_at > 3);
 }
 
 void paint_bottom(surface *s, const scene *x) {

@@ -78,7 +78,7 @@ bool panel_waits(surface *s, rect r, const scene *x) {
                                         "the first tokens are on their way"};
     if (x->s->fatal.code != ERR_NONE)
         panel_why(s, r, "%s", x->s->fatal.text);
-    else if (!x->d->document)
+    else if (!x->d->in.document)
         panel_why(s, r, "no document: :open FILE reads one");
     else
         panel_why(s, r, "%s", stage[x->s->stage]);

@@ -3,8 +3,7 @@
 // A panel is one file panel_NAME.c that defines `const panel panel_NAME`, plus one line in
 // PANEL_LIST. It draws a scene into a rectangle and gives the figure of the same numbers for
 // export. It never writes state, allocates nothing while drawing, and asks for no clock, locale or
-// environment. Panel 9 (kernels) is the place of a running `bench`: its file needs a line here and
-// its bit in dash_init's open set; layout, keys, prompt, help and export take it up from this table.
+// environment.
 #ifndef DELTOP_DASH_PANEL_H
 #define DELTOP_DASH_PANEL_H
 
@@ -21,11 +20,13 @@
     X(text) \
     X(gates) \
     X(half) \
-    X(state)
+    X(state) \
+    X(kernels)
 // clang-format on
 
 typedef struct panel {
     int number;
+    bool no_reading;  // has something to show and export without a document
     const char *name; // "rank": word of the prompt and of files
     const char *what; // one line for the help page
     void (*draw)(surface *s, rect r, const scene *x);

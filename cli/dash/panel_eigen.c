@@ -125,7 +125,7 @@ static facts facts_of(const scene *x, const spot_window *w) {
 static void draw(surface *s, rect r, const scene *x) {
     char left[96], name[32];
     scene_head_name(x, x->head, name, sizeof name);
-    snprintf(left, sizeof left, "eigenvalues %s W=%lld", name, (long long)x->d->W);
+    snprintf(left, sizeof left, "eigenvalues %s W=%lld", name, (long long)x->d->look.W);
     bool whole = x->d->zoom && x->d->focus == 4;
     char right[64], at[32];
     if (x->spot && x->spot->t != x->t && scene_window(x, x->head))
@@ -175,6 +175,26 @@ static void draw(surface *s, rect r, const scene *x) {
         surface_attr(s, (rect){r.y + 1, r.x, r.h - 1, r.w}, ATTR_DIM);
 }
 
+// The product's own numbers, to the last digit.
+static bool add_facts(const spot_window *w, figures *out, err *e) {
+    double unit = exp(w->facts.log_scale);
+    const struct {
+        const char *name;
+        double v;
+    } column[] = {{"spectral radius", w->facts.radius * unit},
+                  {"largest singular value", w->facts.norm2 * unit},
+                  {"ln |det|", w->facts.logabsdet},
+                  {"directions left alone", (double)w->facts.frozen}};
+    figure *f = figure_new(FIG_TABLE, "window", "the window product", "", e);
+    bool ok = f != NULL;
+    for (size_t i = 0; ok && i < sizeof column / sizeof *column; i++)
+        ok = figure_column(f, column[i].name, "", 1, &column[i].v, NULL, 5, e);
+    if (ok)
+        return figures_add(out, f, e);
+    figure_free(f);
+    return false;
+}
+
 static bool make_figures(const scene *x, figures *out, err *e) {
     const spot_window *w = scene_window(x, x->head);
     const card *c = dash_card(x->d);
@@ -184,8 +204,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     scene_head_name(x, x->head, name, sizeof name);
     snprintf(title, sizeof title, "eigenvalues of a window product, %s %s", c->name, name);
     snprintf(sub, sizeof sub, "tokens %lld to %lld of %s, W = %lld; %s",
-             (long long)(x->t - x->d->W + 1), (long long)x->t, x->text->d.name, (long long)x->d->W,
-             x->r->device);
+             (long long)(x->t - x->d->look.W + 1), (long long)x->t, x->text->d.name,
+             (long long)x->d->look.W, x->r->device);
     figure *f = figure_new(FIG_SCATTER, "eigenvalues", title, sub, e);
     double re[w->K + 1], im[w->K + 1];
     for (int i = 0; i < w->K; i++) {
@@ -206,7 +226,7 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         figure_free(f);
         return false;
     }
-    return figures_add(out, f, e);
+    return figures_add(out, f, e) && add_facts(w, out, e);
 }
 
 const panel panel_eigen = {

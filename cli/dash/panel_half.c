@@ -42,7 +42,7 @@ static bars bars_of(const modes *m, int room) {
 
 static const modes *modes_of(const scene *x) {
     const modes *m = x->s->modes;
-    if (!m || !x->r || m->slot != x->d->slot || m->generation != x->r->generation ||
+    if (!m || !x->r || m->slot != x->d->in.slot || m->generation != x->r->generation ||
         m->head != x->head)
         return NULL;
     return m;
@@ -85,7 +85,7 @@ static void draw(surface *s, rect r, const scene *x) {
     if (foot)
         surface_printf(s, r.y + r.h - 1, r.x, r.w, ATTR_DIM, INK_PLAIN,
                        "%s eigenvalues, %d of %d windows%s", scene_count(m->n, a, sizeof a),
-                       m->windows, m->wanted, m->W != x->d->W ? ", W raised to K/n_h" : "");
+                       m->windows, m->wanted, m->W != x->d->look.W ? ", W raised to K/n_h" : "");
     if (dim)
         surface_attr(s, (rect){r.y + 1, r.x, r.h - 1, r.w}, dim);
 }

@@ -15,7 +15,7 @@ static void metric_title(const scene *x, char *buf, size_t size) {
     const card *c = dash_card(x->d);
     int rank = c ? (c->s.K < c->s.V ? c->s.K : c->s.V) : 0;
     scene_count(x->t, at, sizeof at);
-    switch (x->d->metric) {
+    switch (x->d->look.metric) {
     case METRIC_ERANK:
         snprintf(buf, size, "heads: erank @ %s (of %d)", at, rank);
         break;
@@ -32,10 +32,10 @@ static void metric_title(const scene *x, char *buf, size_t size) {
         snprintf(buf, size, "heads: beta, mean in view");
         break;
     case METRIC_RHO:
-        snprintf(buf, size, "heads: rho W=%lld @ %s", (long long)x->d->W, at);
+        snprintf(buf, size, "heads: rho W=%lld @ %s", (long long)x->d->look.W, at);
         break;
     case METRIC_HALF:
-        snprintf(buf, size, "heads: t1/2 (tokens) W=%lld @ %s", (long long)x->d->W, at);
+        snprintf(buf, size, "heads: t1/2 (tokens) W=%lld @ %s", (long long)x->d->look.W, at);
         break;
     case METRIC_ABL:
         snprintf(buf, size, "heads: abl, loss change (nats)");
@@ -47,16 +47,16 @@ static void metric_title(const scene *x, char *buf, size_t size) {
 
 static const run *other_run(const scene *x) {
     const run *a = x->s->shown[0], *b = x->s->shown[1];
-    if (x->d->compare != COMPARE_DIFFERENCE || x->d->n_models < 2 || !a || !b)
+    if (x->d->look.compare != COMPARE_DIFFERENCE || x->d->in.n_models < 2 || !a || !b)
         return NULL;
     if (a->n_heads != b->n_heads || memcmp(a->first, b->first, (size_t)a->n_layers * sizeof(int)))
         return NULL;
-    return x->d->slot == 0 ? b : a;
+    return x->d->in.slot == 0 ? b : a;
 }
 
 // Difference to the other model when that is asked for.
 static double value_of(const scene *x, int head, char *state) {
-    double v = scene_metric(x, x->d->metric, head, state);
+    double v = scene_metric(x, x->d->look.metric, head, state);
     const run *other = other_run(x);
     if (!other || *state)
         return v;
@@ -64,8 +64,8 @@ static double value_of(const scene *x, int head, char *state) {
     y.r = other;
     y.read = run_read(other);
     y.spot = NULL;
-    double w = scene_metric(&y, x->d->metric, head, state);
-    return x->d->slot == 0 ? v - w : w - v;
+    double w = scene_metric(&y, x->d->look.metric, head, state);
+    return x->d->in.slot == 0 ? v - w : w - v;
 }
 
 typedef struct range {
@@ -104,19 +104,19 @@ static range range_of(const scene *x) {
     g.lo = g.least;
     g.hi = g.most;
     bool difference = other_run(x) != NULL;
-    double about = x->d->metric == METRIC_GROWTH && !difference ? 1 : 0;
-    if (difference || x->d->metric == METRIC_ABL || x->d->metric == METRIC_GROWTH) {
+    double about = x->d->look.metric == METRIC_GROWTH && !difference ? 1 : 0;
+    if (difference || x->d->look.metric == METRIC_ABL || x->d->look.metric == METRIC_GROWTH) {
         double far = fmax(fabs(g.most - about), fabs(g.least - about));
         g.lo = about - far;
         g.hi = about + far;
-    } else if (x->d->autoscale) {
+    } else if (x->d->look.autoscale) {
         return g;
-    } else if (x->d->metric == METRIC_ERANK) {
+    } else if (x->d->look.metric == METRIC_ERANK) {
         g.lo = 0;
         g.hi = s.K < s.V ? s.K : s.V;
-    } else if (x->d->metric == METRIC_BETA || x->d->metric == METRIC_GATE) {
+    } else if (x->d->look.metric == METRIC_BETA || x->d->look.metric == METRIC_GATE) {
         g.lo = 0;
-        g.hi = x->d->metric == METRIC_BETA ? s.beta_max : 1;
+        g.hi = x->d->look.metric == METRIC_BETA ? s.beta_max : 1;
     }
     return g;
 }
@@ -250,16 +250,16 @@ static void draw(surface *s, rect r, const scene *x) {
     range g = ready ? range_of(x) : (range){0};
     if (g.nan)
         snprintf(right, sizeof right, "%d nan", g.nan);
-    else if (x->s->sweeping && x->d->metric == METRIC_ABL)
+    else if (x->s->sweeping && x->d->look.metric == METRIC_ABL)
         snprintf(right, sizeof right, "%d to try", x->s->sweeping);
-    else if (x->d->filter[0])
-        snprintf(right, sizeof right, "\\%.20s", x->d->filter);
+    else if (x->d->look.filter[0])
+        snprintf(right, sizeof right, "\\%.20s", x->d->look.filter);
     else
         snprintf(right, sizeof right, "m metric");
     panel_title(s, r, x, 1, left, right);
     if (panel_waits(s, r, x))
         return;
-    if (x->d->table)
+    if (x->d->look.table)
         heads_table_draw(s, r, x);
     else
         draw_grid(s, r, x, &g);
@@ -269,7 +269,7 @@ static void click(dash *d, const scene *x, rect r, int y, int at) {
     const card *c = dash_card(d);
     if (!c || c->n_heads == 0 || !x->r)
         return;
-    if (d->table) {
+    if (d->look.table) {
         int h = heads_table_at(r, x, y);
         if (h >= 0)
             dash_head(d, x->r->head[h].layer, x->r->head[h].head);
@@ -306,11 +306,11 @@ static bool make_figures(const scene *x, figures *out, err *e) {
              x->r->device);
     range g = range_of(x);
     figure *f = figure_new(FIG_HEATMAP, "heads", title, sub, e);
-    bool signed_map = other_run(x) || x->d->metric == METRIC_ABL;
+    bool signed_map = other_run(x) || x->d->look.metric == METRIC_ABL;
     bool ok = f && figure_axis(&f->x, "head", "number", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "layer", "number", SCALE_LINEAR, e) &&
-              figure_heat(f, rows, cols, cell, edge, label, metric_name(x->d->metric),
-                          x->d->metric == METRIC_ABL ? "nats/token" : "1", g.lo, g.hi,
+              figure_heat(f, rows, cols, cell, edge, label, metric_name(x->d->look.metric),
+                          x->d->look.metric == METRIC_ABL ? "nats/token" : "1", g.lo, g.hi,
                           signed_map ? MAP_DIVERGING : MAP_SEQUENTIAL, e);
     if (!ok) {
         figure_free(f);

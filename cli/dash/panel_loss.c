@@ -23,8 +23,8 @@ const char *losses_document(const reading *r) {
 }
 
 int64_t losses_window(const scene *x) {
-    if (x->d->smooth > 0)
-        return x->d->smooth | 1;
+    if (x->d->look.smooth > 0)
+        return x->d->look.smooth | 1;
     int64_t w = x->T > 1 ? loss_default_smooth(x->T - 1) | 1 : 1;
     return w < 501 ? w : 501;
 }
@@ -49,16 +49,16 @@ double losses_at(const scene *x, const run *r, int64_t t) {
 }
 
 static bool difference(const scene *x) {
-    return x->d->compare == COMPARE_DIFFERENCE && x->d->n_models > 1 && x->s->shown[0] &&
+    return x->d->look.compare == COMPARE_DIFFERENCE && x->d->in.n_models > 1 && x->s->shown[0] &&
            x->s->shown[1] && (x->bytes || x->s->shown[0]->T == x->s->shown[1]->T);
 }
 
 int losses_curves(const scene *x, int *model) {
     int n = 0;
-    for (int m = 0; m < x->d->n_models && n < CURVES; m++) {
-        bool only =
-            (x->d->compare == COMPARE_A && m != 0) || (x->d->compare == COMPARE_B && m != 1);
-        if (x->s->shown[m] && (!only || x->d->n_models == 1))
+    for (int m = 0; m < x->d->in.n_models && n < CURVES; m++) {
+        bool only = (x->d->look.compare == COMPARE_A && m != 0) ||
+                    (x->d->look.compare == COMPARE_B && m != 1);
+        if (x->s->shown[m] && (!only || x->d->in.n_models == 1))
             model[n++] = m;
     }
     return n;
@@ -85,9 +85,9 @@ static void fill(const plotarea *p, const scene *x, int model, bool diff, plot_c
             if (isfinite(v))
                 sum += v, n++;
         }
-        c->y[i] = n ? plotarea_scaled(sum / n, x->d->scale) : NAN;
+        c->y[i] = n ? plotarea_scaled(sum / n, x->d->look.scale) : NAN;
     }
-    c->points = x->t1 - x->t0 <= p->n || x->d->points;
+    c->points = x->t1 - x->t0 <= p->n || x->d->look.points;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -112,8 +112,8 @@ static void draw_band(surface *s, const plotarea *p, const scene *x, const run *
         if (n < 2)
             continue;
         qsort(v, (size_t)n, sizeof *v, ascending);
-        double low = plotarea_scaled(v[(n - 1) / 10], x->d->scale),
-               high = plotarea_scaled(v[(n - 1) - (n - 1) / 10], x->d->scale);
+        double low = plotarea_scaled(v[(n - 1) / 10], x->d->look.scale),
+               high = plotarea_scaled(v[(n - 1) - (n - 1) / 10], x->d->look.scale);
         if (low >= lo && low <= hi)
             plotarea_dot(s, p, i, low, lo, hi, INK_A);
         if (high >= lo && high <= hi)
@@ -130,7 +130,7 @@ static void title(surface *s, rect r, const scene *x, bool diff, const int *mode
     for (int i = 0; n > 1 && !diff && i < n; i++) {
         size_t at = strlen(right);
         snprintf(right + at, sizeof right - at, "%s%c %.*s", at ? "  " : "", 'a' + model[i],
-                 wide ? 40 : 8, x->d->model[model[i]]->name);
+                 wide ? 40 : 8, x->d->in.model[model[i]]->name);
     }
     panel_title(s, r, x, 3, left, right);
 }
@@ -164,12 +164,12 @@ static void draw(surface *s, rect r, const scene *x) {
         panel_why(s, r, "no loss in this stretch yet");
         return;
     }
-    if (x->d->same_scale && x->d->scale == SCALE_AXIS_LINEAR && !diff)
+    if (x->d->look.same_scale && x->d->look.scale == SCALE_AXIS_LINEAR && !diff)
         lo = 0;
-    if (x->d->band && x->d->scale == SCALE_AXIS_LINEAR)
+    if (x->d->look.band && x->d->look.scale == SCALE_AXIS_LINEAR)
         hi = fmax(hi, lo + 8);
-    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->scale, x->read);
-    if (x->d->band && !diff && !x->bytes)
+    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->look.scale, x->read);
+    if (x->d->look.band && !diff && !x->bytes)
         draw_band(s, &p, x, x->s->shown[model[0]], lo, hi);
 }
 
@@ -195,7 +195,7 @@ static bool result_of(const run *r, const char *model, const char *document, int
 }
 
 static bool add_result(const scene *x, int model, const run *r, loss_result *out, err *e) {
-    const card *c = x->d->model[model];
+    const card *c = x->d->in.model[model];
     char heads[512], name[800];
     head_list_name(r->off, r->n_off, heads, sizeof heads);
     snprintf(name, sizeof name, "%s%s%s%s", c->name, r->n_off ? " " : "", heads,

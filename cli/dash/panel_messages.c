@@ -7,10 +7,10 @@ static void draw(surface *s, rect r, const scene *x) {
     const dash *d = x->d;
     panel_title(s, r, x, PANEL_MESSAGES, "messages", "");
     int rows = r.h - 1, back = d->focus == PANEL_MESSAGES ? d->scroll : 0;
-    int n = d->n_messages, first = n - rows - back;
+    int n = d->log.n, first = n - rows - back;
     first = first < 0 ? 0 : first;
     for (int i = 0; i < rows && first + i < n; i++) {
-        const message *m = &d->messages[(d->first_message + first + i) % MESSAGES_MOST];
+        const message *m = &d->log.v[(d->log.first + first + i) % MESSAGES_MOST];
         char when[32] = "    -";
         if (x->live->on && m->seconds >= 0)
             snprintf(when, sizeof when, "%5.2f", m->seconds);

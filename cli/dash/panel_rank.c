@@ -77,9 +77,10 @@ static int curves_of(const scene *x, const run **r, int *head, char (*name)[80])
         scene_head_name(x, head[n], name[n], sizeof name[n]);
         n++;
     }
-    for (int m = 0; x->d->compare == COMPARE_BOTH && m < x->d->n_models && n < CURVES; m++) {
+    for (int m = 0; x->d->look.compare == COMPARE_BOTH && m < x->d->in.n_models && n < CURVES;
+         m++) {
         const run *other = x->s->shown[m];
-        int h = other && m != x->d->slot ? run_find(other, x->d->layer, x->d->head) : -1;
+        int h = other && m != x->d->in.slot ? run_find(other, x->d->layer, x->d->head) : -1;
         if (h < 0)
             continue;
         r[n] = other;
@@ -108,7 +109,7 @@ static void draw(surface *s, rect r, const scene *x) {
     int n = curves_of(x, of, head, name);
     for (int i = 0; i < n; i++) {
         c[i] = (plot_curve){.letter = (char)('a' + i), .ink = INK_A + i};
-        fill(&p, of[i], head[i], Q_ERANK, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
+        fill(&p, of[i], head[i], Q_ERANK, x->d->look.scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
              c[i].y, &nan);
         size_t at = strlen(right);
         snprintf(right + at, sizeof right - at, "%s%c %s", at ? "  " : "", 'a' + i, name[i]);
@@ -125,11 +126,11 @@ static void draw(surface *s, rect r, const scene *x) {
                       : "no state is sampled in this stretch yet");
         return;
     }
-    if (x->d->same_scale && x->d->scale == SCALE_AXIS_LINEAR) {
+    if (x->d->look.same_scale && x->d->look.scale == SCALE_AXIS_LINEAR) {
         lo = 0;
         hi = most;
     }
-    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
+    plotarea_draw(s, &p, x, c, n, lo, hi, x->d->look.scale == SCALE_AXIS_LOG ? SCALE_AXIS_LOG : 0,
                   x->read);
 }
 

@@ -19,7 +19,7 @@ typedef struct walker {
 } walker;
 
 static bool surprising(const scene *x, int64_t t) {
-    return t > 0 && t < x->read && x->r->loss[t] >= x->d->surprise;
+    return t > 0 && t < x->read && x->r->loss[t] >= x->d->look.surprise;
 }
 
 static void begin(walker *w, const scene *x, int64_t token) {
@@ -152,7 +152,7 @@ static void draw(surface *s, rect r, const scene *x) {
         if (x->t > 0)
             n = snprintf(right, sizeof right, "loss %.2f  ", x->r->loss[x->t]);
         n += snprintf(right + n, sizeof right - (size_t)n, "\u2039\u203a at least %g nats",
-                      x->d->surprise);
+                      x->d->look.surprise);
         if (x->head >= 0 && r.w >= 64) {
             double rank = scene_rank(x, x->head, Q_ERANK, x->t, &where);
             if (where >= 0)

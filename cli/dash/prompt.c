@@ -135,24 +135,34 @@ static void add_heads(offer *o, const dash *d) {
         }
 }
 
+// What Tab completes in a line: the last word, or the part of a list behind its comma. A file's name is
+// all that stands behind the command (behind `open b`): it may hold blanks and commas.
+static const char *word_of(const char *line, const cmd *c) {
+    const char *blank = strrchr(line, ' '), *comma = strrchr(line, ',');
+    const char *word = blank ? blank + 1 : line;
+    if (blank && c && c->complete == COMPLETE_FILE) {
+        word = line + strlen(c->name) + strspn(line + strlen(c->name), " ");
+        if (strcmp(c->name, "open") == 0 && strncmp(word, "b ", 2) == 0)
+            word += 1 + strspn(word + 1, " ");
+        return word;
+    }
+    return comma && comma > word ? comma + 1 : word;
+}
+
 static void complete(dash *d) {
     prompt *p = &d->prompt;
-    char line[PROMPT_MOST];
-    snprintf(line, sizeof line, "%.*s", p->at, p->text);
-    char *blank = strrchr(line, ' '), *comma = strrchr(line, ',');
-    char *word = blank ? blank + 1 : line;
-    if (comma && comma > word)
-        word = comma + 1;
+    char line[PROMPT_MOST], name[64];
+    size_t lead = strspn(p->text, " "), n;
+    snprintf(line, sizeof line, "%.*s", p->at > (int)lead ? p->at - (int)lead : 0, p->text + lead);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " "), line);
+    const cmd *c = cmd_find(name);
+    const char *word = word_of(line, c);
     offer o = {.word = word};
-    size_t n;
     const cmd *all = cmd_table(&n);
     if (word == line) {
         for (size_t i = 0; i < n; i++)
             add(&o, all[i].name);
     } else {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " "), line);
-        const cmd *c = cmd_find(name);
         switch (c ? c->complete : COMPLETE_NONE) {
         case COMPLETE_NONE:
             break;
@@ -206,7 +216,7 @@ static void accept(dash *d, const scene *x) {
             fail(p, &e, at);
             return;
         }
-        snprintf(d->filter, sizeof d->filter, "%s", expr);
+        snprintf(d->look.filter, sizeof d->look.filter, "%s", expr);
         remember(p);
         prompt_close(p);
         return;

@@ -9,7 +9,7 @@
 scene scene_make(const dash *d, const snap *s, const live *live, int rows, int cols, bool gpu) {
     scene x = {.d = d, .s = s, .live = live, .head = -1};
     x.l = layout_make(rows, cols, d->open, d->focus, d->zoom, gpu);
-    x.r = d->slot < MODELS_MOST ? s->shown[d->slot] : NULL;
+    x.r = d->in.slot < MODELS_MOST ? s->shown[d->in.slot] : NULL;
     x.T = d->T;
     x.t = d->t;
     x.t0 = d->t0;
@@ -18,8 +18,8 @@ scene scene_make(const dash *d, const snap *s, const live *live, int rows, int c
         return x;
     x.text = x.r->of;
     x.read = run_read(x.r);
-    x.stale = x.r->generation != d->generation;
-    for (int i = 0; i < d->n_models; i++)
+    x.stale = x.r->generation != d->want.generation;
+    for (int i = 0; i < d->in.n_models; i++)
         x.bytes |= s->base[i] && s->base[0] && s->base[i]->of->mark != s->base[0]->of->mark &&
                    s->base[i]->of->offset && s->base[0]->of->offset;
     x.head = run_find(x.r, d->layer, d->head);
@@ -30,7 +30,7 @@ scene scene_make(const dash *d, const snap *s, const live *live, int rows, int c
         if (h >= 0 && h != x.head)
             x.heads[x.n_heads++] = h;
     }
-    if (s->spot && s->spot->slot == d->slot && s->spot->generation == x.r->generation)
+    if (s->spot && s->spot->slot == d->in.slot && s->spot->generation == x.r->generation)
         x.spot = s->spot;
     return x;
 }
@@ -47,7 +47,7 @@ const spot_window *scene_window(const scene *x, int head) {
     // While the cursor runs along with the pass, the last place that was looked at stands for it.
     bool running = x->d->follow && x->read < x->T;
     if (!x->spot || head < 0 || head >= x->spot->n_heads || (x->spot->t != x->t && !running) ||
-        x->spot->W != x->d->W || x->spot->win[head].K == 0)
+        x->spot->W != x->d->look.W || x->spot->win[head].K == 0)
         return NULL;
     return &x->spot->win[head];
 }

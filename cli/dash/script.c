@@ -53,12 +53,11 @@ static bool came(app *a, const char *what, bool *yes, err *e) {
     } else if (strcmp(what, "forward") == 0) {
         *yes = app_forward(a);
     } else if (strncmp(what, "msg ", 4) == 0) {
-        for (int i = 0; !*yes && i < a->d.n_messages; i++)
-            if (!matches(what + 4, a->d.messages[(a->d.first_message + i) % MESSAGES_MOST].text,
-                         yes, e))
+        for (int i = 0; !*yes && i < a->d.log.n; i++)
+            if (!matches(what + 4, a->d.log.v[(a->d.log.first + i) % MESSAGES_MOST].text, yes, e))
                 return false;
     } else if (per_cent(what, &part)) {
-        const run *r = a->s.shown[a->d.slot];
+        const run *r = a->s.shown[a->d.in.slot];
         *yes = r && 100 * run_read(r) >= part * r->T;
     } else {
         return err_set(e, ERR_USAGE,
@@ -226,9 +225,9 @@ static bool step(app *a, char *line, const char *frames, int *number, err *e) {
     if (strcmp(line, "wait") == 0)
         return wait_step(a, rest, e);
     if (strcmp(line, "hold") == 0)
-        return cmd_tokens(rest, &a->d.hold, "hold", e);
+        return cmd_tokens(rest, &a->d.want.hold, "hold", e);
     if (strcmp(line, "go") == 0) {
-        a->d.hold = -1;
+        a->d.want.hold = -1;
         app_ask(a);
         return true;
     }

@@ -63,31 +63,32 @@ static json_t *heads_json(const head_ref *v, int n) {
 
 static json_t *models_json(const dash *d) {
     json_t *a = json_array();
-    for (int i = 0; a && i < d->n_models; i++) {
+    for (int i = 0; a && i < d->in.n_models; i++) {
         char sum[65];
-        header_sum(d->model[i], sum);
-        json_array_append_new(a, json_pack("{s:o,s:I,s:s}", "path",
-                                           output_json_text(d->model[i]->path), "bytes",
-                                           (json_int_t)d->model[i]->x.bytes, "header_sha256", sum));
+        header_sum(d->in.model[i], sum);
+        json_array_append_new(
+            a, json_pack("{s:o,s:I,s:s}", "path", output_json_text(d->in.model[i]->path), "bytes",
+                         (json_int_t)d->in.model[i]->x.bytes, "header_sha256", sum));
     }
     return a;
 }
 
 bool session_save(const dash *d, const reading *text, const char *path, err *e) {
     json_t *document = json_null();
-    if (d->document)
+    if (d->in.document)
         document =
-            json_pack("{s:o,s:I,s:s}", "path", output_json_text(d->document), "bytes",
+            json_pack("{s:o,s:I,s:s}", "path", output_json_text(d->in.document), "bytes",
                       (json_int_t)(text ? text->d.bytes : 0), "sha256", text ? text->d.sha256 : "");
     json_t *j = json_pack(
         "{s:i,s:s,s:o,s:o,s:I,s:[I,I],s:[i,i],s:i,s:i,s:b,s:s,s:I,s:I,s:i,s:b,s:b,s:o,s:o,s:o,s:o}",
         "format", FORMAT, "version", DELTOP_VERSION, "models", models_json(d), "document", document,
         "cursor", (json_int_t)d->t, "view", (json_int_t)d->t0, (json_int_t)d->t1, "head", d->layer,
         d->head, "open", (int)d->open, "focus", d->focus, "zoom", (int)d->zoom, "metric",
-        metric_name(d->metric), "window", (json_int_t)d->W, "smooth", (json_int_t)d->smooth,
-        "compare", (int)d->compare, "table", (int)d->table, "follow", (int)d->follow, "marks",
-        heads_json(d->mark, d->n_marks), "off", heads_json(d->off, d->n_off), "filter",
-        output_json_text(d->filter), "find", output_json_text(d->find));
+        metric_name(d->look.metric), "window", (json_int_t)d->look.W, "smooth",
+        (json_int_t)d->look.smooth, "compare", (int)d->look.compare, "table", (int)d->look.table,
+        "follow", (int)d->follow, "marks", heads_json(d->mark, d->n_marks), "off",
+        heads_json(d->want.off, d->want.n_off), "filter", output_json_text(d->look.filter), "find",
+        output_json_text(d->search.text));
     char *dump = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     json_decref(j);
     if (!dump)
@@ -168,12 +169,12 @@ bool session_restore(dash *d, const char *path, err *e) {
     if (!j)
         return false;
     const json_t *models = json_object_get(j, "models");
-    for (int i = 0; i < d->n_models; i++) {
+    for (int i = 0; i < d->in.n_models; i++) {
         char sum[65];
-        header_sum(d->model[i], sum);
+        header_sum(d->in.model[i], sum);
         const char *was = word(json_array_get(models, (size_t)i), "header_sha256");
         if (*was && strcmp(was, sum) != 0)
-            dash_say(d, '!', "%s has changed since the session was saved", d->model[i]->name);
+            dash_say(d, '!', "%s has changed since the session was saved", d->in.model[i]->name);
     }
     d->t = whole(j, "cursor", 0);
     d->t = d->t < 0 ? 0 : d->t;
@@ -183,9 +184,9 @@ bool session_restore(dash *d, const char *path, err *e) {
     if (d->t0 < 0 || d->t1 < 0 || d->t0 >= d->t1)
         d->t0 = d->t1 = 0;
     int64_t compare_as = whole(j, "compare", 0);
-    if (d->n_models > 1 && compare_as >= 0 && compare_as < COMPARES) {
-        d->compare = (compare)compare_as;
-        d->slot = d->compare == COMPARE_B ? 1 : 0;
+    if (d->in.n_models > 1 && compare_as >= 0 && compare_as < COMPARES) {
+        d->look.compare = (compare)compare_as;
+        d->in.slot = d->look.compare == COMPARE_B ? 1 : 0;
     }
     dash_head(d, (int)item(j, "head", 0), (int)item(j, "head", 1));
     unsigned open = (unsigned)whole(j, "open", d->open) & ((1u << PANELS) - 1);
@@ -195,18 +196,18 @@ bool session_restore(dash *d, const char *path, err *e) {
         d->focus = (int)focus;
     }
     d->zoom = json_is_true(json_object_get(j, "zoom"));
-    d->table = json_is_true(json_object_get(j, "table"));
+    d->look.table = json_is_true(json_object_get(j, "table"));
     metric m;
     if (metric_find(word(j, "metric"), &m))
-        d->metric = m;
-    int64_t W = whole(j, "window", d->W), smooth = whole(j, "smooth", d->smooth);
-    d->W = W >= 1 && W <= 512 ? W : d->W;
-    d->smooth = smooth >= 0 && smooth <= 1000000 ? smooth : d->smooth;
+        d->look.metric = m;
+    int64_t W = whole(j, "window", d->look.W), smooth = whole(j, "smooth", d->look.smooth);
+    d->look.W = W >= 1 && W <= 512 ? W : d->look.W;
+    d->look.smooth = smooth >= 0 && smooth <= 1000000 ? smooth : d->look.smooth;
     d->n_marks = heads(d, json_object_get(j, "marks"), d->mark, MARKS_MOST);
-    d->n_off = heads(d, json_object_get(j, "off"), d->off, OFF_MOST);
-    d->generation = d->n_off ? d->next_generation++ : 0;
-    snprintf(d->filter, sizeof d->filter, "%s", word(j, "filter"));
-    snprintf(d->find, sizeof d->find, "%s", word(j, "find"));
+    d->want.n_off = heads(d, json_object_get(j, "off"), d->want.off, OFF_MOST);
+    d->want.generation = d->want.n_off ? d->want.next_generation++ : 0;
+    snprintf(d->look.filter, sizeof d->look.filter, "%s", word(j, "filter"));
+    snprintf(d->search.text, sizeof d->search.text, "%s", word(j, "find"));
     json_decref(j);
     return true;
 }

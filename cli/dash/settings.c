@@ -25,21 +25,22 @@ typedef struct setting {
 } setting;
 
 static const setting table[] = {
-    {"smooth", SET_INT, offsetof(dash, smooth), 0, 1e6, NULL,
+    {"smooth", SET_INT, offsetof(dash, look.smooth), 0, 1e6, NULL,
      "tokens of the loss's mean; 0: by length"},
-    {"window", SET_INT, offsetof(dash, W), 1, 512, NULL, "tokens of a window product"},
-    {"surprise", SET_REAL, offsetof(dash, surprise), 0, 1000, NULL,
+    {"window", SET_INT, offsetof(dash, look.W), 1, 512, NULL, "tokens of a window product"},
+    {"surprise", SET_REAL, offsetof(dash, look.surprise), 0, 1000, NULL,
      "nats from which a token is marked"},
-    {"metric", SET_WORD, offsetof(dash, metric), 0, 0, "erank|norm|growth|gate|beta|rho|t1/2|abl",
-     "number of the grid"},
-    {"glyphs", SET_WORD, offsetof(dash, glyphs), 0, 0, "braille|block|ascii",
+    {"metric", SET_WORD, offsetof(dash, look.metric), 0, 0,
+     "erank|norm|growth|gate|beta|rho|t1/2|abl", "number of the grid"},
+    {"glyphs", SET_WORD, offsetof(dash, look.glyphs), 0, 0, "braille|block|ascii",
      "what curves are made of"},
-    {"mouse", SET_BOOL, offsetof(dash, mouse), 0, 0, NULL,
+    {"mouse", SET_BOOL, offsetof(dash, look.mouse), 0, 0, NULL,
      "clicks and wheel (from the next start)"},
-    {"band", SET_BOOL, offsetof(dash, band), 0, 0, NULL, "10 to 90% of the losses"},
-    {"autoscale", SET_BOOL, offsetof(dash, autoscale), 0, 0, NULL,
+    {"band", SET_BOOL, offsetof(dash, look.band), 0, 0, NULL, "10 to 90% of the losses"},
+    {"autoscale", SET_BOOL, offsetof(dash, look.autoscale), 0, 0, NULL,
      "colours over the values there are"},
-    {"export", SET_TEXT, offsetof(dash, export_dir), 0, 0, NULL, "folder of pictures and data"},
+    {"export", SET_TEXT, offsetof(dash, look.export_dir), 0, 0, NULL,
+     "folder of pictures and data"},
 };
 enum { SETTINGS = sizeof table / sizeof *table };
 
@@ -134,9 +135,10 @@ bool settings_set(dash *d, const char *name, const char *text, err *e) {
             }
         return err_set(e, ERR_USAGE, "%s takes %s", name, s->words);
     case SET_TEXT:
-        if (!*text || strlen(text) >= sizeof d->export_dir)
-            return err_set(e, ERR_USAGE, "%s takes 1 to %zu bytes", name, sizeof d->export_dir - 1);
-        snprintf(p, sizeof d->export_dir, "%s", text);
+        if (!*text || strlen(text) >= sizeof d->look.export_dir)
+            return err_set(e, ERR_USAGE, "%s takes 1 to %zu bytes", name,
+                           sizeof d->look.export_dir - 1);
+        snprintf(p, sizeof d->look.export_dir, "%s", text);
         return true;
     }
     return false;

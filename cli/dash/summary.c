@@ -15,7 +15,7 @@
 
 static bool compute(app *a, err *e) {
     progress bar;
-    progress_begin(&bar, "view", a->d.n_models, STDERR_FILENO);
+    progress_begin(&bar, "view", a->d.in.n_models, STDERR_FILENO);
     int phase = -1;
     bool ok = true;
     while (ok) {
@@ -27,7 +27,7 @@ static bool compute(app *a, err *e) {
         }
         if (a->s.served == a->seq)
             break;
-        for (int i = 0; i < a->d.n_models; i++) {
+        for (int i = 0; i < a->d.in.n_models; i++) {
             const run *r = a->s.base[i];
             if (!r || run_read(r) >= r->T)
                 continue;
@@ -74,15 +74,15 @@ static int layer_ranks(const run *r, int layer, double out[3]) {
 
 static bool losses_of(const app *a, int i, loss_result *out, err *e) {
     const run *r = a->s.shown[i];
-    if (!loss_init(out, a->d.model[i]->name, losses_document(r->of), 1, r->T - 1,
-                   a->d.model[i]->train_length, e))
+    if (!loss_init(out, a->d.in.model[i]->name, losses_document(r->of), 1, r->T - 1,
+                   a->d.in.model[i]->train_length, e))
         return false;
     memcpy(out->loss, r->loss + 1, (size_t)(r->T - 1) * sizeof *out->loss);
     return loss_summarise(out, 0, 0, e);
 }
 
 static void print_model(const app *a, const output *out, int i) {
-    const card *c = a->d.model[i];
+    const card *c = a->d.in.model[i];
     output_print(out, "%s: %s  %s", c->name, c->line[0], c->line[1]);
     if (c->train_length > 0)
         output_print(out, "  trained at %lld tokens", (long long)c->train_length);
@@ -118,7 +118,7 @@ static json_t *reading_json(const app *a, int i, err *e) {
     loss_result v = {0};
     double q[3];
     json_t *j = json_object(), *ranks = json_array();
-    json_object_set_new(j, "model", output_json_text(a->d.model[i]->name));
+    json_object_set_new(j, "model", output_json_text(a->d.in.model[i]->name));
     json_object_set_new(j, "document", output_json_text(r->of->d.name));
     json_object_set_new(j, "tokens", json_integer(r->T));
     json_object_set_new(j, "sha256", json_string(r->of->d.sha256));
@@ -140,23 +140,23 @@ bool summary_run(app *a, err *e) {
     a->d.open = 1u << 3;
     a->d.focus = 3;
     a->d.zoom = true;
-    if (!a->d.document)
+    if (!a->d.in.document)
         a->d.overlay = OVERLAY_HELP; // no weight statistics either
     a->d.t1 = 0;
     output *out = output_open(a->o, e);
-    bool ok = out && (!a->d.document || compute(a, e));
+    bool ok = out && (!a->d.in.document || compute(a, e));
     json_t *results = json_array();
-    for (int i = 0; ok && i < a->d.n_models; i++) {
+    for (int i = 0; ok && i < a->d.in.n_models; i++) {
         print_model(a, out, i);
-        if (a->d.document && a->s.shown[i]) {
+        if (a->d.in.document && a->s.shown[i]) {
             ok = print_reading(a, out, i, e);
             json_t *j = reading_json(a, i, e);
             json_array_append_new(results, j);
         }
     }
-    if (ok && !a->d.document)
+    if (ok && !a->d.in.document)
         output_print(out, "deltop inspect %s tells more; with a document the dashboard reads it\n",
-                     text_show(a->d.model[0]->path));
+                     text_show(a->d.in.model[0]->path));
     if (ok) {
         json_t *v = output_head(out);
         if (v)

@@ -94,6 +94,7 @@ void snap_drop(snap *s) {
     shared_drop(s->spot);
     shared_drop(s->modes);
     shared_drop(s->stats);
+    shared_drop(s->kernels);
     free(s->effects);
     *s = (snap){0};
 }
@@ -118,6 +119,7 @@ void worker_snap(worker *w, snap *out) {
     shared_take(out->spot);
     shared_take(out->modes);
     shared_take(out->stats);
+    shared_take(out->kernels);
     out->effects = NULL;
     if (w->out.n_effects) {
         out->effects = malloc((size_t)w->out.n_effects * sizeof *out->effects);
@@ -182,6 +184,8 @@ static job_result slice(worker *w, err *e) {
             (did = work_modes(w, e)) != JOB_NONE || (did = work_sweep(w, e)) != JOB_NONE)
             return did;
     }
+    if ((did = work_kernels(w, e)) != JOB_NONE)
+        return did;
     return work_stats(w, e);
 }
 

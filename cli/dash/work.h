@@ -9,6 +9,7 @@
 #define DELTOP_DASH_WORK_H
 
 #include "analyses/inspect.h"
+#include "cli/dash/kernels.h"
 #include "cli/dash/run.h"
 #include "cli/options.h"
 
@@ -29,7 +30,9 @@ typedef struct request {
     bool follow;                    // it moves with the pass
     int64_t t0, t1;                 // view
     int64_t W;
-    bool want_window, want_all_windows, want_modes, want_stats, sweep;
+    bool want_window, want_all_windows, want_modes, want_stats, want_kernels, sweep;
+    int kernels;      // number of the run that measures them; 0: none
+    int kernels_slot; // whose they are
     int64_t mode_W;
     bool cancelled; // the pass of this generation is not to go on
     bool paused;    // nothing is to go on
@@ -61,6 +64,7 @@ typedef struct snap {
     spot *spot;
     modes *modes;
     stats *stats;
+    kernels *kernels;
     effect *effects; // copies; owned by the snap
     int n_effects, cap_effects;
     int sweeping;       // heads that :ablate all has still to try

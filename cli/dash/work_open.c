@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool open_device(worker *w, err *e) {
+bool work_device(worker *w, err *e) {
     options o = *w->o;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     // One core stays free for keys where there are more than two.
@@ -145,7 +145,7 @@ job_result work_open(worker *w, err *e) {
         pthread_mutex_unlock(&w->lock);
     }
     if (!w->be)
-        return open_device(w, e) ? JOB_DONE : JOB_FAILED;
+        return work_device(w, e) ? JOB_DONE : JOB_FAILED;
     for (int i = 0; i < r->n_models; i++) {
         slot *s = &w->slot[i];
         bool ok = true;

@@ -39,6 +39,7 @@ struct worker {
     spot *done_spot;   // lent: the published one
     modes *done_modes; // likewise
     stats *stats;      // held
+    kernels *kernels;  // lent: the published one
     int after_spot;    // blocks of the pass since the last place was looked at
     bool broken;       // opening failed: wait for another request
     // Shared, under the lock
@@ -69,6 +70,7 @@ bool work_quits(void *worker);
 
 // Opening: device, models, documents, until all that the request names is there.
 job_result work_open(worker *w, err *e);
+bool work_device(worker *w, err *e);
 void work_close_slot(worker *w, int i);
 // The pass through the document, of every model and of the switched-off set.
 job_result work_pass(worker *w, err *e);
@@ -78,6 +80,7 @@ job_result work_refine(worker *w, err *e);
 job_result work_modes(worker *w, err *e);
 job_result work_stats(worker *w, err *e);
 job_result work_sweep(worker *w, err *e);
+job_result work_kernels(worker *w, err *e);
 
 // The lane whose numbers the screen shows: the cut one when it is asked for.
 lane *work_lane(worker *w);

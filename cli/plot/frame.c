@@ -4,26 +4,51 @@
 #include <math.h>
 #include <string.h>
 
-enum { NAME = 200, TICK_GAP = 5, NAME_WIDTH = 88 };
+enum { NAME = 200, TICK_GAP = 5, NAME_WIDTH = 88, SLANTED_WIDTH = 170 };
 static const rgb ink = {0.25, 0.25, 0.25}, pale = {0.91, 0.91, 0.91};
 
 static bool has_row_names(const panel *p) {
     return p->f->kind == FIG_HEATMAP && p->f->heat && p->f->heat->row_label;
 }
 
-// Name of category or row i, escaped and cut.
-static char *name_at(panel *p, char **names, size_t i, char *buf) {
+// Name of category or row i, escaped and cut to `most` points; its width.
+static double name_at(panel *p, char **names, size_t i, double most, char *buf) {
     char whole[NAME];
     canvas_escape(p->c, names[i], whole, sizeof whole);
-    return canvas_fit(p->c, whole, NAME_WIDTH, &text_tick, buf, NAME);
+    return canvas_text_width(p->c, canvas_fit(p->c, whole, most, &text_tick, buf, NAME),
+                             &text_tick);
 }
 
-static double widest_name(panel *p, char **names, size_t n) {
+static double widest_name(panel *p, char **names, size_t n, double most) {
     char buf[NAME];
     double w = 0;
     for (size_t i = 0; i < n; i++)
-        w = fmax(w, canvas_text_width(p->c, name_at(p, names, i, buf), &text_tick));
+        w = fmax(w, name_at(p, names, i, most, buf));
     return w;
+}
+
+// Slanted names stand as steep as lines of text need, so that no two touch.
+static double slant(const panel *p) {
+    enum { LINE = 10 };
+    double need = LINE * (double)p->f->n_category / (0.85 * p->box.w);
+    return need >= 1 ? M_PI / 2 : fmax(M_PI / 5, asin(need));
+}
+
+// They have the room below: a third of the panel at most.
+static double slanted_width(const panel *p) {
+    return fmin(SLANTED_WIDTH, p->box.h / 3 / sin(slant(p)));
+}
+
+// How far the first slanted names reach to the left of a frame that would begin at the panel's edge.
+static double slanted_left(panel *p) {
+    size_t n = p->f->n_category;
+    double apart = 0.85 * p->box.w / (double)n, left = 0;
+    char buf[NAME];
+    for (size_t i = 0; i < n; i++) {
+        double reach = name_at(p, p->f->category, i, slanted_width(p), buf) * cos(slant(p));
+        left = fmax(left, reach - ((double)i + 0.5) * apart);
+    }
+    return fmin(left, p->box.w / 4);
 }
 
 static double widest_tick(panel *p, const axes *a) {
@@ -35,18 +60,19 @@ static double widest_tick(panel *p, const axes *a) {
 
 double frame_left(panel *p) {
     double title = *p->y.title ? 14 : 0;
-    double names = has_row_names(p) ? widest_name(p, p->f->heat->row_label, p->f->heat->rows)
-                                    : widest_tick(p, &p->y);
-    return title + names + TICK_GAP + 2;
+    double names = has_row_names(p)
+                       ? widest_name(p, p->f->heat->row_label, p->f->heat->rows, NAME_WIDTH)
+                       : widest_tick(p, &p->y);
+    return fmax(title + names + TICK_GAP + 2, p->tilt > 0 ? slanted_left(p) : 0);
 }
 
 double frame_bottom(panel *p) {
     p->tilt = 0;
     double names = 12;
     if (p->f->kind == FIG_BARS && p->f->n_category) {
-        double w = widest_name(p, p->f->category, p->f->n_category);
+        double w = widest_name(p, p->f->category, p->f->n_category, slanted_width(p));
         if (w + 6 > 0.85 * p->box.w / (double)p->f->n_category)
-            names = p->tilt = w * sin(M_PI / 5) + 9;
+            names = p->tilt = w * sin(slant(p)) + 9;
     }
     return 4 + names + (*p->x.title ? 13 : 0);
 }
@@ -127,10 +153,11 @@ static void x_names(panel *p) {
     size_t every = n ? thin_out(p->f->category, n, p->frame.w, 9) : 1;
     char buf[NAME];
     text_style t = text_tick;
-    t.angle = p->tilt > 0 ? M_PI / 5 : 0;
+    t.angle = p->tilt > 0 ? slant(p) : 0;
     for (size_t i = 0; i < n; i += every) {
         double x = panel_x(p, (double)i + 0.5);
-        name_at(p, p->f->category, i, buf);
+        double room = p->tilt > 0 ? fmin(slanted_width(p), (x + 2 - p->box.x) / cos(t.angle)) : 1e9;
+        name_at(p, p->f->category, i, room, buf);
         if (p->tilt > 0)
             canvas_text(p->c, buf, x + 2, foot + TICK_GAP, 1, 0.9, &t);
         else
@@ -158,10 +185,10 @@ static double y_names(panel *p) {
         double y = p->frame.y + ((double)i + 0.5) / (double)h->rows * p->frame.h;
         canvas_colour(p->c, ink, 1);
         canvas_rule(p->c, p->frame.x - 2.5, y, p->frame.x, y, 0.6);
-        canvas_text(p->c, name_at(p, h->row_label, i, buf), p->frame.x - TICK_GAP, y, 1, 0.5,
-                    &text_tick);
+        name_at(p, h->row_label, i, NAME_WIDTH, buf);
+        canvas_text(p->c, buf, p->frame.x - TICK_GAP, y, 1, 0.5, &text_tick);
     }
-    return widest_name(p, h->row_label, h->rows);
+    return widest_name(p, h->row_label, h->rows, NAME_WIDTH);
 }
 
 void frame_draw(panel *p) {

@@ -195,7 +195,7 @@ static const char *why_empty(const panel *p) {
         return "no data";
     if (p->x_span.not_shown || p->y_span.not_shown)
         return "no positive value: a log axis cannot show this";
-    return "no data: nothing was measured (every value is NaN)";
+    return p->f->all_nan ? p->f->all_nan : "no data: nothing was measured (every value is NaN)";
 }
 
 static bool is_empty(const panel *p) {

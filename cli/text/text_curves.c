@@ -284,7 +284,8 @@ static const char *why_empty(const area *a) {
             continue;
         return a->x_span.not_shown || a->y_span.not_shown
                    ? "no positive value: a log axis cannot show this"
-                   : "no data: nothing was measured, every value is NaN";
+               : a->t->f->all_nan ? a->t->f->all_nan
+                                  : "no data: nothing was measured, every value is NaN";
     }
     return "no data";
 }

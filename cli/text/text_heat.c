@@ -217,7 +217,8 @@ bool text_heat(const textplot *t, err *e) {
     bool ok = false;
     grid g = {0};
     if (p->value.empty) {
-        ok = text_nothing(t, "no data: nothing was measured, every cell is NaN");
+        ok = text_nothing(t, t->f->all_nan ? t->f->all_nan
+                                           : "no data: nothing was measured, every cell is NaN");
         goto done;
     }
     // Up to 40 rows keep a line each.
