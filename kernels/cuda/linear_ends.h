@@ -10,8 +10,6 @@
 
 #include "kernels/cuda/linear_tile.h"
 
-#define FORGOTTEN (-26.0)
-
 // Shared memory: everything in slot s mod 3.
 template <class S> struct ends_shared {
     static constexpr int V = 3 * S::KEYS, GATE = V + 3 * S::VALUES;
@@ -20,20 +18,20 @@ template <class S> struct ends_shared {
     }
     unsigned char *p;
     int gate_bytes;
-    template <class T> __device__ T *k(int64_t s) const {
+    template <class T> __device__ T *k(int s) const {
         return (T *)(p + s % 3 * S::KEYS);
     }
-    template <class T> __device__ T *v(int64_t s) const {
+    template <class T> __device__ T *v(int s) const {
         return (T *)(p + V + s % 3 * S::VALUES);
     }
-    __device__ unsigned char *gates(int64_t s) const {
+    __device__ unsigned char *gates(int s) const {
         return p + GATE + s % 3 * S::L * S::K * gate_bytes;
     }
 };
 
 // A warp weighs channels 32 (w + n WARPS) + lane; after[n]: exponents behind the stage.
 template <class S, class T>
-__device__ __forceinline__ void weigh_keys(const ends_shared<S> &m, int64_t s,
+__device__ __forceinline__ void weigh_keys(const ends_shared<S> &m, int s,
                                            double (&after)[S::K / 32]) {
 #pragma unroll
     for (int n = 0; n < S::K / 32; n++) {
@@ -52,8 +50,7 @@ __device__ __forceinline__ void weigh_keys(const ends_shared<S> &m, int64_t s,
 
 template <class S, class T>
 __device__ __forceinline__ void add_chunk(float (&h)[S::MT][S::K / 8][4], const ends_shared<S> &m,
-                                          int64_t s, int block, float write, bool weighed,
-                                          bool fine) {
+                                          int s, int block, float write, bool weighed, bool fine) {
     typedef product<T> P;
     const T *v = m.template v<T>(s) + block * CHUNK * S::VPITCH + (int)threadIdx.x / 32 * S::SLICE,
             *k = m.template k<T>(s) + block * CHUNK * S::PITCH;
@@ -98,14 +95,15 @@ __global__ void __launch_bounds__(linear_tile<T, K, CHANNEL>::THREADS,
     const warp_columns w = columns_of_warp<S>(c);
     const int64_t key_column = (int64_t)key_head_of_block<S>(c) * c.K;
     const int64_t gate_column = (int64_t)w.head * c.K;
-    const int64_t first = blockIdx.y * cut.tokens, stages = cut.tokens / S::L; // whole ones
+    const int64_t first = blockIdx.y * cut.tokens;
+    const int stages = (int)(cut.tokens / S::L); // whole ones
     const bool by_head = !CHANNEL && c.forget == FORGET_BY_HEAD;
     const int lane = lane_id(), warp = (int)threadIdx.x / 32, lane_row = lane % S::L;
 
     // Stage s counts from the end.
-    auto load = [&](int64_t s) {
+    auto load = [&](int s) {
         if (s < stages) {
-            const int64_t at = first + (stages - 1 - s) * S::L;
+            const int64_t at = first + (int64_t)(stages - 1 - s) * S::L;
             load_rows<S>(m.template k<T>(s), S::PITCH, place_of<T>(c.k, at, key_column), c.k.ld,
                          c.K, S::L);
             load_values<S>(m.template v<T>(s), c, w, at, S::L);
@@ -114,8 +112,8 @@ __global__ void __launch_bounds__(linear_tile<T, K, CHANNEL>::THREADS,
         }
         copies_commit();
     };
-    auto load_marks = [&](int64_t s, float &log_decay, float &beta) {
-        const int64_t at = first + (stages - 1 - s) * S::L + lane_row;
+    auto load_marks = [&](int s, float &log_decay, float &beta) {
+        const int64_t at = first + (int64_t)(stages - 1 - s) * S::L + lane_row;
         log_decay = s < stages && by_head && w.mine ? number_at(c.decay, at, w.head) : 0.0f;
         beta = s < stages && c.beta.p ? number_at(c.beta, at, w.head) : 1.0f;
     };
@@ -126,7 +124,7 @@ __global__ void __launch_bounds__(linear_tile<T, K, CHANNEL>::THREADS,
     load(0);
     load(1);
     load_marks(0, log_decay, beta);
-    int64_t s = 0;
+    int s = 0;
     for (; s < stages; s++) {
         copies_wait<1>();
         bool alive = c.forget == FORGET_NOTHING || (by_head && w.mine && !(behind < FORGOTTEN));
@@ -162,13 +160,9 @@ __global__ void __launch_bounds__(linear_tile<T, K, CHANNEL>::THREADS,
     }
     copies_wait<0>();
     // Gates of the tokens that were left out: what they say is that nothing is left, or that they are broken.
-    const int64_t left = first + (stages - s) * S::L;
+    const int64_t left = first + (int64_t)(stages - s) * S::L;
     if (by_head && w.mine) {
-        bool broken = false;
-        for (int64_t t = first + lane; t < left; t += 32)
-            broken |= isnan(number_at(c.decay, t, w.head));
-        if (__any_sync(~0u, broken))
-            behind = NAN;
+        behind = behind_all(c, w.head, first, left, behind);
         if (w.first == 0 && lane == 0)
             cut.decays[(int64_t)blockIdx.y * c.H + w.head] = exp2f((float)behind);
     }

@@ -29,13 +29,14 @@ template <class T, int K_, bool CHANNEL_> struct linear_tile {
     static constexpr int PITCH = K + VECTOR, VPITCH = COLUMNS + VECTOR;
     static constexpr int KEYS = L * PITCH * (int)sizeof(T), VALUES = L * VPITCH * (int)sizeof(T);
     static constexpr int PARTS = K / 64;
-    static constexpr int RESIDENT = HALF && K <= 128 ? 2 : 1; // blocks on a multiprocessor
+    // Blocks on a multiprocessor.
+    static constexpr int RESIDENT = HALF && K <= 64 ? 3 : HALF && K <= 128 ? 2 : 1;
 };
 
-// Columns of the states that this warp owns.
+// Columns of the states that a warp owns.
 struct warp_columns {
     int head, first; // of H; of V
-    bool mine;       // false: this warp has none
+    bool mine;       // false: it has none
 };
 
 template <class S> __device__ __forceinline__ int groups_of(const linear_call &c) {
@@ -128,6 +129,19 @@ __device__ __forceinline__ void load_values(T *to, const linear_call &c, const w
         copy_async(to + r * S::VPITCH, from, row + r < rows);
         from += step * c.v.ld;
     }
+}
+
+// A past whose decays sum up to less, as exponents of 2, leaves nothing that a float32 sum would see.
+#define FORGOTTEN (-26.0)
+
+// `behind`, or NaN where a gate of tokens first .. last - 1 is no number: they were left out because what lies
+// behind them forgets everything, but that must show. By a warp.
+__device__ __forceinline__ double behind_all(const linear_call &c, int head, int64_t first,
+                                             int64_t last, double behind) {
+    bool broken = false;
+    for (int64_t t = first + lane_id(); t < last; t += 32)
+        broken |= isnan(number_at(c.decay, t, head));
+    return __any_sync(~0u, broken) ? NAN : behind;
 }
 
 // Log decay of a channel in shared memory, as an exponent of 2.
