@@ -35,8 +35,8 @@ static const char *const quick[] = {"deltanet T=512 H=4 K=64 V=64",
         "deltaproduct T=32768 H=8 K=128 V=128 n=2,3 " dtype,                                       \
         "gdeltaproduct T=32768 H=8 K=128 V=128 n=2,3 " dtype,                                      \
         "kda T=8192 H=64 K=128 V=128 " dtype, "kda T=32768 H=16 K=128 V=128 " dtype,               \
-        "mamba2 T=32768 H=1 Hv=128 K=128 V=64 " dtype, "rwkv7 B=8 T=16384 H=64 K=64 V=64 " dtype,  \
-        "gdn T=32768 H=6 K=256 V=512 " dtype
+        "mamba2 T=32768 H=1 Hv=128 K=128 V=64 " dtype, "gla T=32768 H=16 K=128 V=128 " dtype,      \
+        "rwkv7 B=8 T=16384 H=64 K=64 V=64 " dtype, "gdn T=32768 H=6 K=256 V=512 " dtype
 static const char *const kernels_gpu[] = {GOALS("dtype=bf16 device=cuda"), NULL};
 
 static const char *const ci_gpu[] = {

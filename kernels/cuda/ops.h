@@ -47,6 +47,8 @@ void cuda_recurrence(backend *be, const steps *s, mat state, mat o);
 bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o);
 // chunk.cu: false when this device or shape is not for it; beta and decay must be float.
 bool cuda_chunk_recurrence(backend *be, const steps *s, mat state, mat o);
+// linear_steps.cu: without an erase term; false when this device or shape is not for it, or steps are faster.
+bool cuda_linear_recurrence(backend *be, const steps *s, mat state, mat o);
 // attention.cu
 void cuda_rotate(backend *be, mat x, int64_t head_dim, int64_t turned, int64_t first_position,
                  double base);

@@ -199,7 +199,7 @@ static mat as_float(backend *be, mat m, bool *made) {
 }
 
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o) {
-    if (s->T == 0)
+    if (s->T == 0 || cuda_linear_recurrence(be, s, state, o))
         return;
     bool made_beta, made_decay;
     steps t = *s;
