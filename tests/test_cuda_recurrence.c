@@ -291,8 +291,6 @@ static void a_gate_that_is_no_number_shows(void **state) {
     b.gap = 8;
     for (int j = 0; j < 4 * 3 * 2; j++) {
         int i = j / 6;
-        if (j % 6 == 1)
-            continue; // the delta rule's segments drop a past that is forgotten unseen
         plan p = plan_of(kinds[j / 2 % 3], T, K, K, 2, 1, 1);
         p.decay = weak_and_strong[j % 2];
         int width = p.s.decay == DECAY_CHANNEL ? 2 * K : 2;

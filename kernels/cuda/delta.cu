@@ -267,6 +267,8 @@ __global__ void __launch_bounds__(SCAN_THREADS)
                         continue;
                     float *p = end + (int64_t)k * s.V + v;
                     float x = acc[i][j] + m->part[k * SCAN_COLUMNS + v] + *p;
+                    if (!kept(segment)) // nothing is left but what is no number
+                        x += 0.0f * m->h[k * SCAN_COLUMNS + v];
                     *p = x;
                     m->h[k * SCAN_COLUMNS + v] = x;
                 }
