@@ -22,8 +22,10 @@ struct recurrence_view {
     int erase; // erase_kind
     float scale;
     int64_t T;
-    bool has_beta;
+    bool has_beta, decay_is_16;
+    const int *marks; // [H][columns / COLUMNS]: of which columns; NULL: all
 };
+static_assert((int)COLUMNS == (int)MARK_COLUMNS, "a block does what one mark stands for");
 
 __device__ static float lane_sum(float x) {
     for (int d = 1; d < LANES; d <<= 1)
@@ -44,8 +46,11 @@ __device__ static void stage(float *to, view<T> from, int64_t row, int count, in
 template <class T, int ROWS>
 __global__ void __launch_bounds__(32 * WARPS)
     run_steps(recurrence_view s, view<T> q, view<T> k, view<T> v, view<float> beta,
-              view<float> decay, view<T> a, view<T> b, view<float> state, view<T> o, int tokens) {
+              view<float> decay, view<T> a, view<T> b, view<float> start, view<float> state,
+              view<T> o, int tokens) {
     extern __shared__ float shared[];
+    if (s.marks && !s.marks[(int64_t)blockIdx.x * gridDim.y + blockIdx.y])
+        return;
     const int h = blockIdx.x, hk = h / (s.H / s.Hk), v0 = blockIdx.y * COLUMNS;
     const int lane = threadIdx.x % LANES, mine = threadIdx.x / LANES; // column inside the block
     const int K = s.K, column = v0 + mine;
@@ -57,7 +62,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
         int r = i * LANES + lane;
-        S[i] = r < K && column < s.V ? state.row((int64_t)h * K + r)[column] : 0.0f;
+        S[i] = r < K && column < s.V ? start.row((int64_t)h * K + r)[column] : 0.0f;
     }
     for (int64_t t0 = 0; t0 < s.T; t0 += tokens) {
         int n = (int)min((int64_t)tokens, s.T - t0), m = n * s.n_h;
@@ -68,8 +73,11 @@ __global__ void __launch_bounds__(32 * WARPS)
         stage(sv, v, t0 * s.n_h, m, (int64_t)h * s.V + v0, columns, COLUMNS);
         if (s.has_beta)
             stage(sbeta, beta, t0 * s.n_h, m, h, 1, 1);
-        if (s.decay != DECAY_NONE)
-            stage(sw, decay, t0, n, s.decay == DECAY_CHANNEL ? (int64_t)h * K : h, wide, wide);
+        const int64_t first = s.decay == DECAY_CHANNEL ? (int64_t)h * K : h;
+        if (s.decay_is_16)
+            stage(sw, view<bf16>{(bf16 *)decay.p, decay.ld}, t0, n, first, wide, wide);
+        else if (s.decay != DECAY_NONE)
+            stage(sw, decay, t0, n, first, wide, wide);
         if (s.erase == ERASE_PAIR) {
             stage(sa, a, t0, n, (int64_t)h * K, K, K);
             stage(sb, b, t0, n, (int64_t)hk * K, K, K);
@@ -146,13 +154,21 @@ static size_t stage_bytes(const head_shape *p, int tokens) {
     return (size_t)n * sizeof(float);
 }
 
-template <class T, int ROWS> static void launch(backend *be, const steps *s, mat state, mat o) {
+template <class T, int ROWS>
+static void launch(backend *be, const steps *s, mat start, const int *marks, mat state, mat o) {
     const head_shape *p = &s->s;
-    recurrence_view r = {p->H,          p->Hk,
-                         p->K,          p->V,
-                         p->n_h,        (int)p->decay,
-                         (int)p->erase, (float)p->scale,
-                         s->T,          !mat_none(s->beta)};
+    recurrence_view r = {p->H,
+                         p->Hk,
+                         p->K,
+                         p->V,
+                         p->n_h,
+                         (int)p->decay,
+                         (int)p->erase,
+                         (float)p->scale,
+                         s->T,
+                         !mat_none(s->beta),
+                         s->decay.esize == 2,
+                         marks};
     int tokens = STAGE / p->n_h > 0 ? STAGE / p->n_h : 1;
     int most = 48 << 10; // what every device has
     cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, of(be)->device);
@@ -167,24 +183,28 @@ template <class T, int ROWS> static void launch(backend *be, const steps *s, mat
     dim3 grid((unsigned)p->H, (unsigned)((p->V + COLUMNS - 1) / COLUMNS));
     run_steps<T, ROWS><<<grid, 32 * WARPS, bytes, of(be)->stream>>>(
         r, as<T>(s->q), as<T>(s->k), as<T>(s->v), as<float>(s->beta), as<float>(s->decay),
-        as<T>(s->a), as<T>(s->b), as<float>(state), as<T>(o), tokens);
+        as<T>(s->a), as<T>(s->b), as<float>(start), as<float>(state), as<T>(o), tokens);
     launched(be, "recurrence");
-    be->kernel = "cuda step, f32 FMA";
-    be->kernel_why[0] = 0;
 }
 
-template <class T> static void pick_rows(backend *be, const steps *s, mat state, mat o) {
+template <class T>
+static void pick_rows(backend *be, const steps *s, mat start, const int *marks, mat state, mat o) {
     int K = s->s.K;
     if (K <= 64)
-        launch<T, 8>(be, s, state, o);
+        launch<T, 8>(be, s, start, marks, state, o);
     else if (K <= 128)
-        launch<T, 16>(be, s, state, o);
+        launch<T, 16>(be, s, start, marks, state, o);
     else if (K <= 256)
-        launch<T, 32>(be, s, state, o);
+        launch<T, 32>(be, s, start, marks, state, o);
     else if (K <= 512)
-        launch<T, 64>(be, s, state, o);
+        launch<T, 64>(be, s, start, marks, state, o);
     else
         err_set(&be->fail, ERR_UNSUPPORTED, "recurrence: no kernel for K = %d (at most 512)", K);
+}
+
+void cuda_steps_where_marked(backend *be, const steps *s, mat start, const int *marks, mat state,
+                             mat o) {
+    ON_TYPE(s->q, T, pick_rows<T>(be, s, start, marks, state, o));
 }
 
 // Betas and decays as float: families keep them so, except where they come from a rounded product.
@@ -199,15 +219,19 @@ static mat as_float(backend *be, mat m, bool *made) {
 }
 
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o) {
-    if (s->T == 0 || cuda_linear_recurrence(be, s, state, o))
+    if (s->T == 0 || cuda_linear_recurrence(be, s, state, o) ||
+        cuda_erase_recurrence(be, s, state, o))
         return;
     bool made_beta, made_decay;
     steps t = *s;
     t.beta = as_float(be, s->beta, &made_beta);
     t.decay = as_float(be, s->decay, &made_decay);
     if (be->fail.code == ERR_NONE && !cuda_delta_recurrence(be, &t, state, o) &&
-        !cuda_chunk_recurrence(be, &t, state, o))
-        ON_TYPE(s->q, T, pick_rows<T>(be, &t, state, o));
+        !cuda_chunk_recurrence(be, &t, state, o)) {
+        be->kernel = "cuda step, f32 FMA";
+        be->kernel_why[0] = 0;
+        cuda_steps_where_marked(be, &t, state, NULL, state, o);
+    }
     if (made_beta)
         be->op->free(be, t.beta);
     if (made_decay)

@@ -1,0 +1,320 @@
+// The chunked erase recurrences (kernels/cuda/erase.h) alone, without the program: held against loops in double, then
+// timed kernel by kernel.
+//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact}.cu
+//   ./erase_rate check                       relative L2 errors of outputs and states; exit status 1 above what is allowed
+//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES]
+//                                            medians of 20 calls by events, cut as the program does or as said
+// Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
+// hardly decays; RWKV-7's a = -rate b.
+#include "kernels/cuda/erase.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+struct problem {
+    const char *name;
+    erase_kind erase;
+    long T;
+    int H, Hk, K, V, n_h;
+    double weakest, strongest, beta; // log decays; factor of a sigmoid
+    int segments;
+    long slots_mb; // 0: as many chunks as there are
+};
+
+static const problem checks[] = {
+    {"KDA, one chunk", ERASE_KEY, 64, 2, 2, 128, 128, 1, -0.01, -3, 1, 1, 0},
+    {"KDA", ERASE_KEY, 1500, 3, 3, 128, 128, 1, -0.01, -3, 1, 1, 0},
+    {"KDA, weak gates", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -1e-4, 2, 1, 0},
+    {"KDA, gates to -500", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -500, 1, 1, 0},
+    {"KDA, 3 segments", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -1e-2, 1, 3, 0},
+    {"KDA, 8 segments", ERASE_KEY, 1500, 2, 1, 128, 96, 1, -1e-6, -1e-4, 1, 8, 0},
+    {"KDA, stretches", ERASE_KEY, 1500, 2, 1, 64, 192, 2, -1e-6, -1, 2, 2, 1},
+    {"KDA, K 256", ERASE_KEY, 500, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0},
+    {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
+    {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
+    {"RWKV-7, K 128", ERASE_PAIR, 700, 2, 2, 128, 128, 1, -1e-6, -0.6, 0, 1, 0},
+    {"RWKV-7, K 256", ERASE_PAIR, 300, 2, 2, 256, 128, 1, -1e-6, -0.6, 0, 1, 0},
+};
+static const problem timings[] = {
+    {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
+    {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
+    {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
+};
+
+static void need(cudaError_t r, const char *what) {
+    if (r == cudaSuccess)
+        return;
+    printf("%s: %s\n", what, cudaGetErrorString(r));
+    fflush(stdout);
+    exit(1);
+}
+
+__device__ static float draw(unsigned long long seed, long i) {
+    unsigned long long z = seed + (unsigned long long)i * 0x9e3779b97f4a7c15ull;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+    return (float)((z ^ z >> 31) >> 40) * 0x1p-24f;
+}
+__device__ static float normal(unsigned long long seed, long i) {
+    return sqrtf(-2 * logf(draw(seed, i) + 1e-9f)) * cospif(2 * draw(seed + 77, i));
+}
+// A row of `width` numbers for every block; unit: of length 1.
+template <class T>
+__global__ void fill_rows(T *p, int width, unsigned long long seed, bool unit, float scale) {
+    __shared__ float sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < width; i += blockDim.x) {
+        float x = normal(seed, (long)blockIdx.x * width + i);
+        atomicAdd(&sum, x * x);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < width; i += blockDim.x)
+        put(&p[(long)blockIdx.x * width + i],
+            scale * normal(seed, (long)blockIdx.x * width + i) * (unit ? rsqrtf(sum) : 1));
+}
+template <class T> __global__ void fill_gates(T *p, long n, int K, int H, float lo, float hi) {
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
+         i += (long)gridDim.x * blockDim.x) {
+        const int h = (int)(i / K % H);
+        const float l = logf(-lo), u = logf(-hi);
+        put(&p[i], -expf(l + (u - l) * draw(5, i)) * (h % 4 == 3 ? 1e-4f : 1));
+    }
+}
+__global__ void fill_beta(float *p, long n, float most) {
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
+         i += (long)gridDim.x * blockDim.x)
+        p[i] = most / (1 + expf(-normal(9, i)));
+}
+template <class T> __global__ void fill_a(T *a, const T *b, long n) {
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
+         i += (long)gridDim.x * blockDim.x)
+        put(&a[i], -get(b[i]) / (1 + expf(-normal(11, i))));
+}
+
+struct timer {
+    std::vector<std::pair<std::string, cudaEvent_t>> at;
+    bool on = false;
+    static void done(void *ctx, const char *pass) {
+        timer *t = (timer *)ctx;
+        if (!t->on)
+            return;
+        cudaEvent_t e;
+        cudaEventCreate(&e);
+        cudaEventRecord(e);
+        t->at.push_back({pass, e});
+    }
+};
+
+template <class T> struct session {
+    erase_job j = {};
+    erase_sizes z;
+    erase_plan plan;
+    erase_space space;
+    timer watch;
+    std::vector<void *> held;
+    mat make(long rows, long cols, int esize) {
+        void *p;
+        need(cudaMalloc(&p, (size_t)(rows * cols) * esize), "memory");
+        need(cudaMemset(p, 0xff, (size_t)(rows * cols) * esize), "poison");
+        held.push_back(p);
+        return mat{p, rows, cols, cols, esize};
+    }
+    session(const problem &p, long slots_mb, int segments, int stages) {
+        const long M = p.T * p.n_h;
+        const int e = sizeof(T);
+        j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, DECAY_CHANNEL, p.erase, 1 / sqrt(p.K), 2};
+        j.s.T = p.T;
+        j.s.q = make(p.T, (long)p.Hk * p.K, e);
+        j.s.k = make(M, (long)p.Hk * p.K, e);
+        j.s.v = make(M, (long)p.H * p.V, e);
+        j.s.decay = make(p.T, (long)p.H * p.K, e);
+        j.state = make((long)p.H * p.K, p.V, 4);
+        j.o = make(p.T, (long)p.H * p.V, e);
+        fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.q.p, p.K, 1, true, 1);
+        fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
+        fill_rows<T><<<(unsigned)(M * p.H), 64>>>((T *)j.s.v.p, p.V, 3, false, 1);
+        fill_rows<float><<<(unsigned)((long)p.H * p.K), 64>>>((float *)j.state.p, p.V, 4, false, 1);
+        fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H, (float)p.weakest,
+                                     (float)p.strongest);
+        if (p.beta > 0) {
+            j.s.beta = make(M, p.H, 4);
+            fill_beta<<<4096, 256>>>((float *)j.s.beta.p, M * p.H, (float)p.beta);
+        }
+        if (p.erase == ERASE_PAIR) {
+            j.s.a = make(p.T, (long)p.H * p.K, e);
+            j.s.b = make(p.T, (long)p.Hk * p.K, e);
+            fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.b.p, p.K, 6, true, 1);
+            fill_a<T><<<4096, 256>>>((T *)j.s.a.p, (const T *)j.s.b.p, p.T * p.H * p.K);
+        }
+        need(cudaDeviceSynchronize(), "inputs");
+        j.done = timer::done;
+        j.done_ctx = &watch;
+        z = e == 2 ? erase_half_sizes(&j) : erase_exact_sizes(&j);
+        const long tokens = z.rows / p.n_h, all = (p.T + tokens - 1) / tokens;
+        long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
+        most = most < 1 ? 1 : most;
+        const long stretches = (all + most - 1) / most;
+        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments, stages};
+        if (128 + 2 * z.stage > 232448)
+            plan.stages = 1;
+        space.slots = (unsigned char *)make((long)plan.chunks * p.H, (long)z.slot, 1).p;
+        space.marks = (int *)make(1, (long)z.marks, 1).p;
+        need(cudaMemset(space.marks, 0, z.marks), "marks");
+        space.ends = (float *)make(segments, (long)z.state, 1).p;
+        space.transitions = (float *)make(segments, (long)z.transition, 1).p;
+    }
+    void run() {
+        need(sizeof(T) == 2 ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
+             "launch");
+    }
+    ~session() {
+        for (void *p : held)
+            cudaFree(p);
+    }
+};
+
+template <class N> static std::vector<double> host(mat m) {
+    std::vector<N> x((size_t)(m.rows * m.cols));
+    need(cudaMemcpy(x.data(), m.p, x.size() * sizeof(N), cudaMemcpyDeviceToHost), "results");
+    std::vector<double> y(x.size());
+    for (size_t i = 0; i < x.size(); i++)
+        y[i] = sizeof(N) == 4 ? *(float *)&x[i] : __bfloat162float(*(bf16 *)&x[i]);
+    return y;
+}
+
+template <class T> static bool check(const problem &p, int stages) {
+    session<T> s(p, p.slots_mb, p.segments, stages);
+    std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v),
+                        g = host<T>(s.j.s.decay), S = host<float>(s.j.state), beta, a, b;
+    if (p.beta > 0)
+        beta = host<float>(s.j.s.beta);
+    const bool two = p.erase == ERASE_PAIR;
+    if (two)
+        a = host<T>(s.j.s.a), b = host<T>(s.j.s.b);
+    s.run();
+    need(cudaDeviceSynchronize(), "run");
+    std::vector<double> o = host<T>(s.j.o), end = host<float>(s.j.state);
+    double sums[4] = {};
+    const int K = p.K, V = p.V;
+    for (int h = 0; h < p.H; h++) {
+        const int hk = h / (p.H / p.Hk);
+        double *H = &S[(size_t)h * K * V];
+        std::vector<double> r(V);
+        for (long t = 0; t < p.T; t++) {
+            std::fill(r.begin(), r.end(), 0);
+            for (int i = 0; two && i < K; i++)
+                for (int c = 0; c < V; c++)
+                    r[c] += b[(t * p.Hk + hk) * K + i] * H[i * V + c];
+            for (int i = 0; i < K; i++) {
+                const double w = exp(g[(t * p.H + h) * K + i]),
+                             x = two ? a[(t * p.H + h) * K + i] : 0;
+                for (int c = 0; c < V; c++)
+                    H[i * V + c] = w * H[i * V + c] + x * r[c];
+            }
+            for (long m = t * p.n_h; m < (t + 1) * p.n_h; m++) {
+                std::fill(r.begin(), r.end(), 0);
+                const double *key = &k[(m * p.Hk + hk) * K], *val = &v[(m * p.H + h) * V];
+                for (int i = 0; !two && i < K; i++)
+                    for (int c = 0; c < V; c++)
+                        r[c] += key[i] * H[i * V + c];
+                const double be = p.beta > 0 ? beta[m * p.H + h] : 1;
+                for (int i = 0; i < K; i++)
+                    for (int c = 0; c < V; c++)
+                        H[i * V + c] += be * key[i] * (val[c] - r[c]);
+            }
+            for (int c = 0; c < V; c++) {
+                double y = 0;
+                for (int i = 0; i < K; i++)
+                    y += q[(t * p.Hk + hk) * K + i] * H[i * V + c];
+                y *= 1 / sqrt(K);
+                const double e = o[(t * p.H + h) * V + c] - y;
+                sums[0] += e * e, sums[1] += y * y;
+            }
+        }
+    }
+    for (size_t i = 0; i < S.size(); i++)
+        sums[2] += (end[i] - S[i]) * (end[i] - S[i]), sums[3] += S[i] * S[i];
+    const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]),
+                 allowed = sizeof(T) == 2 ? 5e-3 : 1e-5;
+    const bool good = in_o <= allowed && in_state <= allowed;
+    printf("%-22s %s %d stages: o %.2e  state %.2e%s\n", p.name, sizeof(T) == 2 ? "bf16" : "f32 ",
+           s.plan.stages, in_o, in_state, good ? "" : "  WRONG");
+    fflush(stdout);
+    return good;
+}
+
+template <class T>
+static void measure(const problem &p, long slots_mb, int segments, int stages, int calls) {
+    session<T> s(p, slots_mb, segments, stages);
+    cudaEvent_t from, to;
+    cudaEventCreate(&from);
+    cudaEventCreate(&to);
+    std::vector<float> ms;
+    for (int i = 0; i < calls + 3; i++) {
+        float one = 0;
+        cudaEventRecord(from);
+        s.run();
+        cudaEventRecord(to);
+        need(cudaEventSynchronize(to), "run");
+        cudaEventElapsedTime(&one, from, to);
+        if (i >= 3)
+            ms.push_back(one);
+    }
+    std::sort(ms.begin(), ms.end());
+    printf("%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages: %.3f ms (%.3f to %.3f):",
+           p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments,
+           s.plan.stages, ms[ms.size() / 2], ms.front(), ms.back());
+    s.watch.on = true;
+    cudaEventRecord(from);
+    s.run();
+    need(cudaDeviceSynchronize(), "run");
+    std::vector<std::pair<std::string, float>> sum;
+    cudaEvent_t last = from;
+    for (auto &x : s.watch.at) {
+        float one;
+        cudaEventElapsedTime(&one, last, x.second);
+        last = x.second;
+        size_t i = 0;
+        while (i < sum.size() && sum[i].first != x.first)
+            i++;
+        if (i == sum.size())
+            sum.push_back({x.first, 0});
+        sum[i].second += one;
+    }
+    for (auto &x : sum)
+        printf(" %s %.3f", x.first.c_str(), x.second);
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    cudaDeviceProp device;
+    need(cudaGetDeviceProperties(&device, 0), "device");
+    printf("%s\n", device.name);
+    if (argc == 2 && !strcmp(argv[1], "check")) {
+        bool good = true;
+        for (const problem &p : checks)
+            for (int stages = 1; stages <= 2; stages++) {
+                good &= check<bf16>(p, stages);
+                good &= check<float>(p, stages);
+            }
+        return !good;
+    }
+    if (argc >= 2 && !strcmp(argv[1], "time")) {
+        for (const problem &p : timings)
+            measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
+                          argc > 3 ? atoi(argv[3]) : p.segments, argc > 4 ? atoi(argv[4]) : 2, 20);
+        if (argc == 2)
+            measure<float>(timings[0], 512, 1, 2, 5);
+        return 0;
+    }
+    printf("usage: erase_rate check | time [SLOTS_MB SEGMENTS STAGES]\n");
+    return 2;
+}

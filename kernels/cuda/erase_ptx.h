@@ -1,0 +1,97 @@
+// kernels/cuda/erase_ptx.h - the warp instructions of erase*.h by the names of the PTX manual. All exist since
+// compute capability 8.0 but the bulk copy (9.0), which falls back to 16-byte copies.
+//
+// Products are m16 n8 k16 with float32 sums. Of lane l: d[0..1] is row l / 4, columns 2 (l mod 4) + {0, 1}, d[2..3]
+// the row eight below; a[0], a[1] the same two rows at k = 2 (l mod 4) + {0, 1}, a[2], a[3] both rows eight on in
+// k; b[0] column l / 4 at those k, b[1] eight on. So an accumulator packed in pairs is the next product's A, and
+// its rows' halves are B of the transposed product.
+#ifndef DELTOP_CUDA_ERASE_PTX_H
+#define DELTOP_CUDA_ERASE_PTX_H
+
+#include <stdint.h>
+
+__device__ static inline uint32_t smem_address(const void *p) {
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void mma_f16(float (&d)[4], const uint32_t *a, const uint32_t *b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
+                 "%7}, {%8, %9}, {%0, %1, %2, %3};\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t *a, const uint32_t *b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, "
+                 "%6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Four 8 x 8 matrices of 16-bit numbers: lane l gives the address of row l mod 8 of matrix l / 8 and gets of each
+// matrix row l / 4, columns 2 (l mod 4) + {0, 1}; transposed: of its transpose.
+__device__ __forceinline__ void ldmatrix4(uint32_t *r, const void *p) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(smem_address(p))
+                 : "memory");
+}
+__device__ __forceinline__ void ldmatrix4_transposed(uint32_t *r, const void *p) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(smem_address(p))
+                 : "memory");
+}
+
+// 16 bytes to shared memory without waiting, or as many zeros.
+__device__ __forceinline__ void copy16(void *to, const void *from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(smem_address(to)),
+                 "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+__device__ __forceinline__ void copies_wait() {
+    asm volatile("cp.async.wait_all;\n" ::: "memory");
+}
+
+// A copy of many bytes (a multiple of 16) by the copy engine; every thread of the block calls these. The buffer is
+// there when stretch_wait, copies_wait and a barrier of the block are behind; parity: of how often the buffer
+// was filled before.
+__device__ __forceinline__ void stretch_init(uint64_t *b) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(smem_address(b)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    }
+#endif
+}
+__device__ __forceinline__ void stretch_fetch(uint64_t *b, void *to, const void *from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(
+                         smem_address(b)),
+                     "r"(bytes)
+                     : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
+                     "[%1], %2, [%3];\n" ::"r"(smem_address(to)),
+                     "l"(from), "r"(bytes), "r"(smem_address(b))
+                     : "memory");
+    }
+#else
+    for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)
+        copy16((char *)to + i, (const char *)from + i, true);
+#endif
+}
+__device__ __forceinline__ void stretch_wait(uint64_t *b, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1, 0x989680;\n"
+                 "@p bra done;\n"
+                 "bra again;\n"
+                 "done:\n}\n" ::"r"(smem_address(b)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+#endif

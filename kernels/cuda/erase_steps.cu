@@ -1,0 +1,111 @@
+// The recurrence of core/steps.h on the chunked erase recurrences (kernels/cuda/erase.h), where device and shapes
+// allow it and chunks are faster than steps.
+#include "kernels/cuda/ops.h"
+
+#include "kernels/cuda/erase.h"
+
+enum {
+    MOST_K = 256,
+    FEW_TOKENS = 64,       // micro-steps that the step form is through with before chunks have started
+    MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
+};
+
+static bool aligned(mat m) {
+    return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
+}
+
+// What chunks exist for: decays of channels, and pairs; delta_steps.cu and chunk.cu have the rest.
+static bool takes(const backend *be, const steps *s) {
+    const head_shape *p = &s->s;
+    bool two = p->erase == ERASE_PAIR;
+    if (be->recurrence == RECURRENCE_STEP || p->erase == ERASE_NONE ||
+        (!two && p->decay != DECAY_CHANNEL) || (two && p->n_h != 1) || p->K > MOST_K ||
+        p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
+        return false;
+    if (be->recurrence != RECURRENCE_CHUNK && s->T * p->n_h < FEW_TOKENS)
+        return false;
+    const mat in[] = {s->q, s->k, s->v, two ? s->a : s->q, two ? s->b : s->q};
+    for (int i = 0; i < 5; i++)
+        if (in[i].esize != s->q.esize || (i != 2 && !aligned(in[i])))
+            return false;
+    return true;
+}
+
+// Chunks of a stretch: what memory allows, evenly; segments where heads alone leave the device idle.
+static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z) {
+    const head_shape *p = &j->s.s;
+    const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
+    int64_t most = (int64_t)(MOST_SLOTS / (z->slot * (size_t)p->H));
+    most = most < 1 ? 1 : most > 65535 ? 65535 : most;
+    const int64_t stretches = (all + most - 1) / most;
+    erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 2};
+    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
+    if (blocks * 2 <= of(be)->processors && plan.chunks >= 32) {
+        int64_t n = 2 * of(be)->processors / blocks;
+        plan.segments = (int)(n < 2 ? 2 : n > plan.chunks / 16 ? plan.chunks / 16 : n);
+    }
+    return plan;
+}
+
+static void pass_done(void *be, const char *pass) {
+    phase_done((backend *)be, pass);
+}
+
+bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
+    if (!takes(be, s) || o.esize != s->q.esize)
+        return false;
+    const head_shape *p = &s->s;
+    const bool half = s->q.esize == 2;
+    erase_job j = {*s, state, o, of(be)->stream, pass_done, be};
+    erase_sizes z = half ? erase_half_sizes(&j) : erase_exact_sizes(&j);
+    erase_plan plan = plan_for(be, &j, &z);
+    const int most = (int)shared_memory(be);
+    if (128 + 2 * z.stage > most)
+        plan.stages = 1;
+    if (128 + z.stage > most || z.prepare_shared > most)
+        return false;
+    const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
+    const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
+    char *scratch = (char *)device_scratch(be, z.marks + z.state * (1 + segments) +
+                                                   z.transition * segments + slots);
+    if (!scratch)
+        return true; // the failure is kept
+    // Slots first: they are copied in pieces that want alignment.
+    erase_space space;
+    space.slots = (unsigned char *)scratch;
+    space.marks = (int *)(scratch + slots);
+    float *start = (float *)(scratch + slots + z.marks);
+    space.ends = (float *)((char *)start + z.state);
+    space.transitions = (float *)((char *)space.ends + segments * z.state);
+    cudaStream_t stream = of(be)->stream;
+    const size_t line = (size_t)p->V * sizeof(float);
+    if (!cuda_ok(be, cudaMemsetAsync(space.marks, 0, z.marks, stream), "recurrence in chunks") ||
+        !cuda_ok(be,
+                 cudaMemcpy2DAsync(start, line, state.p, (size_t)state.ld * sizeof(float), line,
+                                   (size_t)p->H * (size_t)p->K, cudaMemcpyDeviceToDevice, stream),
+                 "recurrence in chunks"))
+        return true;
+    if (!cuda_ok(be,
+                 half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
+                 "recurrence in chunks"))
+        return true;
+    be->kernel = half ? "cuda chunks (prepare, march), fp16 products"
+                      : "cuda chunks (prepare, march), products of three bf16 terms";
+    snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
+             plan.segments, plan.chunks);
+    if (half) { // what fp16 could not hold, micro-step by micro-step
+        mat from = {start, (int64_t)p->H * p->K, p->V, p->V, (int)sizeof(float)};
+        bool made = !mat_none(s->beta) && s->beta.esize != 4;
+        steps t = *s;
+        if (made) {
+            t.beta = be->op->alloc_exact(be, s->beta.rows, s->beta.cols);
+            if (mat_none(t.beta))
+                return true;
+            be->op->copy(be, s->beta, t.beta);
+        }
+        cuda_steps_where_marked(be, &t, from, space.marks, state, o);
+        if (made)
+            be->op->free(be, t.beta);
+    }
+    return true;
+}
