@@ -78,6 +78,13 @@ ERASE_DEVICE void load_values(const float *v, int r0, int c0, float (&x)[4], flo
     }
 }
 
+ERASE_DEVICE void put2(bf16 *p, float x, float y) {
+    *(__nv_bfloat162 *)p = __floats2bfloat162_rn(x, y);
+}
+ERASE_DEVICE void put2(float *p, float x, float y) {
+    *(float2 *)p = make_float2(x, y);
+}
+
 // A power of two by which a warp's numbers, at most `most` now, come near 1; sizes from 2^-6 to 2^4 stay.
 ERASE_DEVICE float size_step(float most) {
     for (int d = 16; d; d >>= 1)
@@ -148,6 +155,9 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
                           stage_of(turn), barrier + turn % stages);
     };
     fetch(first, 0);
+    // Whole tiles of outputs go out in pairs.
+    const bool pairs = s.n_h == 1 && mine + COLUMNS <= s.V && s.V % 2 == 0 && o.ld % 2 == 0 &&
+                       (uintptr_t)o.p % (2 * sizeof(T)) == 0;
     float spoiled = 0; // NaN once anything was not finite
     float size = 1;     // H, R and O stand times this
     for (int c = first; c < last; c++) {
@@ -258,23 +268,29 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
         if (OUTPUTS) {
             const int64_t t0 = (int64_t)c * s.tokens;
             const int n = (int)min((int64_t)s.tokens, s.T - t0);
+            T *to = o.row(t0) + (int64_t)h * s.V + mine + k0;
 #pragma unroll
             for (int r = 0; r < BLOCKS; r++)
 #pragma unroll
                 for (int e = 0; e < 2; e++) {
-                    const int row = 16 * r + lane / 4 + 8 * e, t = (row + 1) / s.n_h - 1;
-                    const bool there = (row + 1) % s.n_h == 0 && t < n;
-#pragma unroll
-                    for (int j = 0; j < 2; j++) {
-                        const int x = mine + 8 * j + k0;
-                        const float y = out * O[r][j][2 * e], z = out * O[r][j][2 * e + 1];
-                        spoiled = fmaf(y, 0.0f, fmaf(z, 0.0f, spoiled));
-                        T *to = o.row(t0 + t) + (int64_t)h * s.V + x;
-                        if (there && x < s.V)
-                            put(to, y);
-                        if (there && x + 1 < s.V)
-                            put(to + 1, z);
+                    const int row = 16 * r + lane / 4 + 8 * e;
+                    const float(&x)[4] = O[r][0], (&y)[4] = O[r][1];
+                    spoiled = fmaf(x[2 * e], 0.0f, fmaf(x[2 * e + 1], 0.0f, spoiled));
+                    spoiled = fmaf(y[2 * e], 0.0f, fmaf(y[2 * e + 1], 0.0f, spoiled));
+                    if (pairs && n == C) {
+                        T *at = to + row * o.ld;
+                        put2(at, out * x[2 * e], out * x[2 * e + 1]);
+                        put2(at + 8, out * y[2 * e], out * y[2 * e + 1]);
+                        continue;
                     }
+                    const int t = (row + 1) / s.n_h - 1;
+                    if ((row + 1) % s.n_h != 0 || t >= n)
+                        continue;
+#pragma unroll
+                    for (int j = 0; j < 4; j++)
+                        if (mine + k0 + j / 2 * 8 + j % 2 < s.V)
+                            put(to + t * o.ld + j / 2 * 8 + j % 2,
+                                out * (j < 2 ? x : y)[2 * e + j % 2]);
                 }
         }
         if (stages == 1 && c + 1 < last) {

@@ -28,7 +28,10 @@ static bool takes(const backend *be, const steps *s) {
     for (int i = 0; i < 5; i++)
         if (in[i].esize != s->q.esize || (i != 2 && !aligned(in[i])))
             return false;
-    return true;
+    // Two channels of a decay are read at once.
+    const int two_gates = 2 * s->decay.esize;
+    return p->decay != DECAY_CHANNEL || ((uintptr_t)s->decay.p % (uintptr_t)two_gates == 0 &&
+                                         s->decay.ld * s->decay.esize % two_gates == 0);
 }
 
 // Chunks of a stretch: what memory allows, evenly; segments where heads alone leave the device idle.
