@@ -26,18 +26,21 @@ typedef struct erase_job {
 // Bytes of what a form keeps: shared memory of its kernels; on the device a slot for every chunk of a head, states
 // and transitions of one segment, marks. rows: micro-steps of a chunk.
 typedef struct erase_sizes {
-    int rows, prepare_shared, stage;
+    int rows, prepare_shared, stage, end_stage;
     size_t slot, state, transition, marks;
 } erase_sizes;
 
 // chunks: of a stretch, made and consumed before the next; segments: of a stretch, side by side; stages: chunks in
-// shared memory.
+// shared memory of the kernel that makes outputs, and of the one that makes segments' ends.
 typedef struct erase_plan {
-    int chunks, segments, stages;
+    int chunks, segments, stages, end_stages;
 } erase_plan;
 
+enum { ERASE_BARRIERS = 128 }; // bytes of shared memory beside the stages
+
 typedef struct erase_space {
-    int *marks; // [H][16 columns of V]; set to 1 where outputs or the end state are not finite (half alone)
+    int *
+        marks; // [H][16 columns of V]; set to 1 where outputs or the end state are not finite (half alone)
     float *ends, *transitions; // of plan.segments
     unsigned char *slots;      // plan.chunks x H
 } erase_space;

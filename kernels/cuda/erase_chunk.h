@@ -18,14 +18,17 @@ template <class F> struct prepare_map {
     // Of mild decays: columns and their ends.
     static constexpr int A_COLS = 2 * TILE, A_ENDS = 3 * TILE, K_COLS = F::PAIR ? 4 * TILE : A_COLS,
                          K_ENDS = K_COLS + TILE;
-    static constexpr int S = TILES,     // of float: S, then T
-        P = S + PLAIN,                  // P^k and its rest, or of float; PAIR: P^a, P^k, S^k
-        SCORES = F::PAIR                ? 3 * F::SCORE_TILE
+    static constexpr int
+        S = TILES,     // of float: S, then T
+        P = S + PLAIN, // P^k and its rest, or of float; PAIR: P^a, P^k, S^k
+        SCORES = F::PAIR                     ? 3 * F::SCORE_TILE
                  : PLAIN > 2 * F::SCORE_TILE ? PLAIN
                                              : 2 * F::SCORE_TILE,
-                         BLOCK_END = P + SCORES, BETA = BLOCK_END + F::BLOCKS * F::K * 4,
-                         FACTORS = BETA + F::C * 4, // halves, a row of K for each of anchor_factors
-        BYTES = FACTORS + (F::P::TERMS == 1 ? F::BLOCKS * (F::BLOCKS + 1) / 2 * F::K * 2 : 0);
+        BLOCK_END = P + SCORES, BETA = BLOCK_END + F::BLOCKS * F::K * 4,
+        TOKENS = BETA + F::C * 4, // int16: of each row whose decay counts; of each whose query does
+        FACTORS =
+            TOKENS + F::C * 4, // decays between blocks: mild halves, strong floats (anchor_factors)
+        BYTES = FACTORS + (3 + 2 * F::BLOCKS) * F::K * 4;
     // Behind K_, or where w was: free once decays are anchored. half_terms alone.
     static constexpr int T_REST = F::PAIR ? W : W + TILE;
     static_assert(F::SCORE_TILE <= TILE, "T and P take the places of e and q");
@@ -39,6 +42,7 @@ template <class F> struct erase_chunk {
     int h, hk, rows;
     int64_t t0;
     unsigned char *bytes, *slot;
+    const short *decay_token, *query_token; // [C]: from t0; -1: none
 };
 
 // What anchoring leaves for the products that follow, beside S (of T's matrix, unit diagonal not written).

@@ -21,19 +21,21 @@ enum {
 };
 
 // Shared memory of one stage: what is fetched of the slot, then the values' rows.
-template <class F, class T> struct march_map {
+template <class F, bool OUTPUTS> struct march_map {
+    typedef typename F::input T;
     static constexpr int LINE = MARCH_COLUMNS + 16 / (int)sizeof(T); // numbers of a row of values
-    static constexpr int VALUES = F::BYTES, STAGE = VALUES + F::C * LINE * (int)sizeof(T);
+    static constexpr int VALUES = OUTPUTS ? F::BYTES : F::STATE_BYTES,
+                         STAGE = VALUES + F::C * LINE * (int)sizeof(T), BARRIERS = 128;
 };
 
 // Fetches chunk `c`'s tiles; values of rows and columns that are not there become zero.
-template <class F, class T>
+template <class F, bool OUTPUTS, class T>
 ERASE_DEVICE void fetch_chunk(const erase_call &s, view<T> v, const unsigned char *slots, int c,
-                              int h, int column, bool wide, bool outputs, unsigned char *stage,
+                              int h, int column, bool wide, unsigned char *stage,
                               uint64_t *barrier) {
-    typedef march_map<F, T> map;
+    typedef march_map<F, OUTPUTS> map;
     stretch_fetch(barrier, stage, slots + ((int64_t)c * s.H + h) * F::BYTES,
-                  outputs ? F::BYTES : F::STATE_BYTES);
+                  OUTPUTS ? F::BYTES : F::STATE_BYTES);
     const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
     const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
     constexpr int PER = 16 / sizeof(T), PIECES = MARCH_COLUMNS / PER;
@@ -85,12 +87,14 @@ ERASE_DEVICE void put2(float *p, float x, float y) {
     *(float2 *)p = make_float2(x, y);
 }
 
-// A power of two by which a warp's numbers, at most `most` now, come near 1; sizes from 2^-6 to 2^4 stay.
-ERASE_DEVICE float size_step(float most) {
+// A power of two by which a warp's numbers, at most `most` now and standing times `size`, come near 1. Those from 2^-6 to
+// 2^4 stay; size stays within 2^-60 and 2^60, so that a state that has decayed to nothing does not make it infinite.
+ERASE_DEVICE float size_step(float most, float size) {
     for (int d = 16; d; d >>= 1)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, d));
     const int e = most > 0 && most < 3e38f ? ilogbf(most) : 0;
-    return e > 4 ? ldexpf(1, 4 - e) : e < -6 ? ldexpf(1, min(-6 - e, 100)) : 1;
+    const float step = e > 4 ? ldexpf(1, 4 - e) : e < -6 ? ldexpf(1, min(-6 - e, 100)) : 1;
+    return fminf(fmaxf(step, 0x1p-60f / size), 0x1p60f / size);
 }
 
 // Where a stretch of chunks is cut into segments that run side by side (erase_scan.h): end states, and what a
@@ -108,7 +112,7 @@ template <class F, class T, bool OUTPUTS>
 __global__ void __launch_bounds__(32 * MARCH_WARPS)
     march(erase_call s, view<T> v, const unsigned char *slots, view<float> state, view<T> o,
           int *marks, erase_segments seg, bool wide, int stages) {
-    typedef march_map<F, T> map;
+    typedef march_map<F, OUTPUTS> map;
     typedef typename F::num num;
     typedef typename F::P P;
     constexpr int K = F::K, C = F::C, BLOCKS = F::BLOCKS, WIDE = F::WIDE;
@@ -125,10 +129,8 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
     const int width = transition ? s.K : s.V;
     const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS,
               mine = column + warp * COLUMNS;
-    auto of_segment = [&](float *all, int i) {
-        return all + ((int64_t)i * s.H + h) * s.K * width;
-    };
-    const float *start = part == 0  ? state.row((int64_t)h * s.K)
+    auto of_segment = [&](float *all, int i) { return all + ((int64_t)i * s.H + h) * s.K * width; };
+    const float *start = part == 0 ? state.row((int64_t)h * s.K)
                          : OUTPUTS ? of_segment(seg.ends, part - 1)
                                    : NULL;
     float *end_state = seg.n == 1 ? state.row((int64_t)h * s.K)
@@ -149,17 +151,17 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
     for (int i = 0; i < stages; i++)
         stretch_init(barrier + i);
     __syncthreads();
-    auto stage_of = [&](int turn) { return bytes + 128 + turn % stages * map::STAGE; };
+    auto stage_of = [&](int turn) { return bytes + map::BARRIERS + turn % stages * map::STAGE; };
     auto fetch = [&](int c, int turn) {
-        fetch_chunk<F, T>(s, v, slots, c, h, transition ? s.V : column, wide, OUTPUTS,
-                          stage_of(turn), barrier + turn % stages);
+        fetch_chunk<F, OUTPUTS>(s, v, slots, c, h, transition ? s.V : column, wide, stage_of(turn),
+                                barrier + turn % stages);
     };
     fetch(first, 0);
     // Whole tiles of outputs go out in pairs.
     const bool pairs = s.n_h == 1 && mine + COLUMNS <= s.V && s.V % 2 == 0 && o.ld % 2 == 0 &&
                        (uintptr_t)o.p % (2 * sizeof(T)) == 0;
     float spoiled = 0; // NaN once anything was not finite
-    float size = 1;     // H, R and O stand times this
+    float size = 1;    // H, R and O stand times this
     for (int c = first; c < last; c++) {
         const int turn = c - first;
         unsigned char *stage = stage_of(turn);
@@ -198,7 +200,7 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
 #pragma unroll
                     for (int j = 0; j < 4; j++)
                         most = fmaxf(most, fabsf(H[i][j]));
-                const float step = size_step(most);
+                const float step = size_step(most, size);
                 if (step != 1) {
                     size *= step;
 #pragma unroll

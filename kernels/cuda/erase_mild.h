@@ -1,57 +1,64 @@
 // kernels/cuda/erase_mild.h - scores and anchored tiles of a chunk in whose blocks of 16 rows no channel decays by more
-// than 2^-16 (half_terms alone): everything on tensor cores.
+// than 2^-22 (half_terms alone): everything on tensor cores.
 //
 // A block's decays are anchored in its middle: with s_i the log2 decay from the block's start through row i and 2 c that
-// of the whole block, rows are e 2^(s_i - c) and columns k 2^(c - s_j), exponents between -8 and 8. Scores of rows in
+// of the whole block, rows are e 2^(s_i - c) and columns k 2^(c - s_j), exponents between -11 and 11. Scores of rows in
 // block I with columns in block J < I take 2^(c_J), then 2^(c_I + what lies between) along the channels; both factors
-// are at most 1, and where the second vanishes in fp16 what is lost is below 2^-17.
+// are at most 1, and where the second vanishes in fp16 what is lost is below 2^-14.
 #ifndef DELTOP_CUDA_ERASE_MILD_H
 #define DELTOP_CUDA_ERASE_MILD_H
 
 #include "kernels/cuda/erase_chunk.h"
 
-#define MILD (-16.0f) // least log2 decay of a block
+#define MILD (-22.0f) // least log2 decay of a block
 
 ERASE_DEVICE float2 as_float2(uint32_t two) {
     __nv_bfloat162 x = *(__nv_bfloat162 *)&two;
     return make_float2(__low2float(x), __high2float(x));
 }
 
-// Channels c, c + 1 of the 16 rows of a block, two bfloat16 each; zeros where there is nothing. Row r of the chunk
-// stands in row (r + 1) / every - 1 of the matrix, where that is whole.
+// Channels c, c + 1 of the 16 rows of a block, two bfloat16 each; zeros where there is nothing. Row r of the chunk is
+// row r of the matrix from `base` on, or token[r].
 template <class F>
-ERASE_DEVICE void take_block(uint32_t (&x)[BLOCK], view<bf16> from, int64_t first, int row0,
-                             int rows, int every, int64_t column, bool there) {
+ERASE_DEVICE void take_block(uint32_t (&x)[BLOCK], const bf16 *base, int64_t ld, int row0, int rows,
+                             const short *token) {
+    const uint32_t step = (uint32_t)ld * 2;
 #pragma unroll
     for (int i = 0; i < BLOCK; i++) {
-        const int r = row0 + i;
-        x[i] = 0;
-        if (there && r < rows && (r + 1) % every == 0)
-            x[i] = *(const uint32_t *)(from.row(first + r / every) + column);
+        const int row = token ? token[row0 + i] : row0 + i < rows ? row0 + i : -1;
+        x[i] = row < 0 || rows == 0
+                   ? 0
+                   : *(const uint32_t *)((const char *)base + (uint64_t)(row * step));
     }
 }
 
 // Log2 decays of those rows, summed from the block's start through each row.
 template <class F>
 ERASE_DEVICE void sum_block(float2 (&sum)[BLOCK], const erase_chunk<F> &x, int row0, int c) {
-    const erase_call &s = x.s;
+    const gates &g = x.s.decay;
     const float log2e = 1.4426950408889634f;
+    const int64_t at = x.t0 * g.ld + (x.s.decay_of_channel ? (int64_t)x.h * x.s.K + c : x.h);
+    const short *token = x.decay_token + row0;
+    const uint32_t step = (uint32_t)g.ld * (g.is_16 ? 2 : 4);
+    const char *base = (const char *)g.p + at * (g.is_16 ? 2 : 4);
+    const bool there = g.p && c < x.s.K;
+    if (!x.s.decay_of_channel) {
 #pragma unroll
-    for (int i = 0; i < BLOCK; i++) {
-        const int r = row0 + i;
-        sum[i] = make_float2(0, 0);
-        if (!s.decay.p || c >= s.K || r >= x.rows || r % s.n_h != 0)
-            continue;
-        const int64_t row = (x.t0 + r / s.n_h) * s.decay.ld;
-        if (!s.decay_of_channel) {
-            const float g = s.decay.at(row + x.h);
-            sum[i] = make_float2(g, g);
-        } else if (s.decay.is_16) {
-            sum[i] = as_float2(
-                *(const uint32_t *)((const bf16 *)s.decay.p + row + (int64_t)x.h * s.K + c));
-        } else {
-            sum[i] = *(const float2 *)((const float *)s.decay.p + row + (int64_t)x.h * s.K + c);
+        for (int i = 0; i < BLOCK; i++) {
+            const float w = there && token[i] >= 0 ? g.at(at + token[i] * g.ld) : 0;
+            sum[i] = make_float2(w, w);
         }
+    } else if (g.is_16) {
+#pragma unroll
+        for (int i = 0; i < BLOCK; i++)
+            sum[i] = as_float2(there && token[i] >= 0
+                                   ? *(const uint32_t *)(base + (uint64_t)(token[i] * step))
+                                   : 0);
+    } else {
+#pragma unroll
+        for (int i = 0; i < BLOCK; i++)
+            sum[i] = there && token[i] >= 0 ? *(const float2 *)(base + (uint64_t)(token[i] * step))
+                                            : make_float2(0, 0);
     }
     float2 all = make_float2(0, 0);
 #pragma unroll
@@ -87,19 +94,23 @@ template <class F> ERASE_DEVICE bool anchor_mild(const erase_chunk<F> &x, erase_
     const int64_t key = (int64_t)x.hk * s.K + c;
     float2 sum[BLOCK];
     uint32_t first[BLOCK], second[BLOCK];
+    const int rows = there ? x.rows : 0;
+    auto keys = [&](uint32_t(&to)[BLOCK], view<bf16> from, int64_t row, int64_t column) {
+        take_block<F>(to, from.row(row) + column, from.ld, row0, rows, NULL);
+    };
     // Asked for together with the decays.
-    if (F::PAIR) {
-        if (rows_too)
-            take_block<F>(first, x.b, x.t0, row0, x.rows, 1, key, there);
-        else
-            take_block<F>(first, x.a, x.t0, row0, x.rows, 1, (int64_t)x.h * s.K + c, there);
-    } else {
-        take_block<F>(first, x.k, x.t0 * s.n_h, row0, x.rows, 1, key, there);
-    }
-    if (rows_too)
-        take_block<F>(second, x.q, x.t0, row0, x.rows, s.n_h, key, there);
-    else if (F::PAIR)
-        take_block<F>(second, x.k, x.t0, row0, x.rows, 1, key, there);
+    if (!F::PAIR)
+        keys(first, x.k, x.t0 * s.n_h, key);
+    else if (rows_too)
+        keys(first, x.b, x.t0, key);
+    else
+        keys(first, x.a, x.t0, (int64_t)x.h * s.K + c);
+    if (F::PAIR && !rows_too)
+        keys(second, x.k, x.t0, key);
+    else if (rows_too && s.n_h == 1)
+        keys(second, x.q, x.t0, key);
+    else if (rows_too)
+        take_block<F>(second, x.q.row(x.t0) + key, x.q.ld, row0, rows, x.query_token);
     sum_block<F>(sum, x, row0, c);
     const float2 all = sum[BLOCK - 1];
     if (rows_too)
@@ -117,8 +128,8 @@ template <class F> ERASE_DEVICE bool anchor_mild(const erase_chunk<F> &x, erase_
         const float2 other = *(const float2 *)(block_end + J * K + c);
         if (J < I0) {
             if (rows_too)
-                *(__half2 *)(factor + (BLOCKS + I0 * (I0 - 1) / 2 + J) * K + c) = __floats2half2_rn(
-                    fast_exp2(half.x + before.x), fast_exp2(half.y + before.y));
+                *(__half2 *)(factor + (BLOCKS + I0 * (I0 - 1) / 2 + J) * K + c) =
+                    __floats2half2_rn(fast_exp2(half.x + before.x), fast_exp2(half.y + before.y));
             before.x += other.x, before.y += other.y;
         }
         if (J > I0)
@@ -170,8 +181,8 @@ template <class F> ERASE_DEVICE bool anchor_mild(const erase_chunk<F> &x, erase_
     if (rows_too)
         put_rows();
     if (F::PAIR && ROLES == 1) {
-        take_block<F>(first, x.a, x.t0, row0, x.rows, 1, (int64_t)x.h * s.K + c, there);
-        take_block<F>(second, x.k, x.t0, row0, x.rows, 1, key, there);
+        keys(first, x.a, x.t0, (int64_t)x.h * s.K + c);
+        keys(second, x.k, x.t0, key);
     }
     if (cols_too)
         put_cols();
@@ -217,8 +228,7 @@ template <class F> ERASE_DEVICE bool anchor_mild(const erase_chunk<F> &x, erase_
         for (int j = 0; j < 2; j++)
 #pragma unroll
             for (int g = 0; g < 2; g++) {
-                const int r = I * BLOCK + lane / 4 + 8 * g,
-                          k = J * BLOCK + 8 * j + 2 * (lane % 4);
+                const int r = I * BLOCK + lane / 4 + 8 * g, k = J * BLOCK + 8 * j + 2 * (lane % 4);
                 const float e0 = k < r ? e[j][2 * g] : 0, e1 = k + 1 < r ? e[j][2 * g + 1] : 0;
                 const float q0 = k <= r ? q[j][2 * g] : 0, q1 = k + 1 <= r ? q[j][2 * g + 1] : 0;
                 if (F::PAIR) {

@@ -54,8 +54,7 @@ template <class F, int N> ERASE_DEVICE void merge_blocks(float *m) {
                           : block_row<N, LINE>(low, b, i, c, 0, i < N / 2 ? N / 2 : N);
         __syncthreads();
         if (tid < ITEMS)
-            *(float4 *)(b + i * LINE + 4 * c) =
-                pass == 0 ? s : make_float4(-s.x, -s.y, -s.z, -s.w);
+            *(float4 *)(b + i * LINE + 4 * c) = pass == 0 ? s : make_float4(-s.x, -s.y, -s.z, -s.w);
         __syncthreads();
     }
 }
@@ -74,11 +73,18 @@ __global__ void __launch_bounds__(PREPARE_THREADS, F::P::TERMS == 1 ? 2 : 1)
     const int64_t t0 = (int64_t)blockIdx.y * s.tokens;
     const int m = (int)min((int64_t)s.tokens, s.T - t0) * s.n_h;
     unsigned char *slot = slots + ((int64_t)blockIdx.y * s.H + h) * F::BYTES;
-    const erase_chunk<F> chunk = {s, q, k, a, b, h, h / (s.H / s.Hk), m, t0, bytes, slot};
+    short *token = (short *)(bytes + map::TOKENS);
+    const erase_chunk<F> chunk = {s, q,  k,     a,    b,     h,        h / (s.H / s.Hk),
+                                  m, t0, bytes, slot, token, token + C};
     if (tid < C)
         sbeta[tid] = tid >= m   ? 0.0f
                      : s.beta.p ? s.beta.at((t0 * s.n_h + tid) * s.beta.ld + h)
                                 : 1.0f;
+    if (tid < C) {
+        token[tid] = (short)(tid < m && tid % s.n_h == 0 ? tid / s.n_h : -1);
+        token[C + tid] = (short)(tid < m && (tid + 1) % s.n_h == 0 ? tid / s.n_h : -1);
+    }
+    __syncthreads();
     erase_anchored<F> y;
     bool done = false;
     if constexpr (P::TERMS == 1)
@@ -124,7 +130,8 @@ __global__ void __launch_bounds__(PREPARE_THREADS, F::P::TERMS == 1 ? 2 : 1)
     auto along_keys = [&](const num *left, const num *rest, const num *right) {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS, c = item / BLOCKS * 32;
+            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS,
+                      c = item / BLOCKS * 32;
             if (item < ITEMS)
                 for (int r = block; r < BLOCKS; r++) {
                     factor_a<P> y1 = load_a_transposed<P, WIDE>(left, block * BLOCK, r * BLOCK), y2;
@@ -147,7 +154,8 @@ __global__ void __launch_bounds__(PREPARE_THREADS, F::P::TERMS == 1 ? 2 : 1)
     auto keep = [&](num *to) {
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS, c = item / BLOCKS * 32;
+            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS,
+                      c = item / BLOCKS * 32;
             if (item < ITEMS)
 #pragma unroll
                 for (int j = 0; j < 4; j++)
@@ -158,7 +166,10 @@ __global__ void __launch_bounds__(PREPARE_THREADS, F::P::TERMS == 1 ? 2 : 1)
     auto along_rows = [&](const num *left, const num *left_rest, const num *right,
                           const num *right_rest, const num *plus, num *to, num *also) {
         for (int item = warp; item < BLOCKS * (BLOCKS + 1) / 2; item += PREPARE_WARPS) {
-            const int I = item < 1 ? 0 : item < 3 ? 1 : item < 6 ? 2 : 3,
+            const int I = item < 1   ? 0
+                          : item < 3 ? 1
+                          : item < 6 ? 2
+                                     : 3,
                       J = item - I * (I + 1) / 2;
             float d[2][4] = {};
             const int lane = tid % 32;
@@ -203,8 +214,8 @@ __global__ void __launch_bounds__(PREPARE_THREADS, F::P::TERMS == 1 ? 2 : 1)
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < MINE; i++) {
-            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS, c = item / BLOCKS * 32,
-                      lane = tid % 32;
+            const int item = warp + PREPARE_WARPS * i, block = item % BLOCKS,
+                      c = item / BLOCKS * 32, lane = tid % 32;
             if (item < ITEMS)
 #pragma unroll
                 for (int j = 0; j < 4; j++)

@@ -15,23 +15,29 @@
             return r_;                                                                             \
     } while (0)
 
+template <class F, bool OUTPUTS> static int march_shared(int stages) {
+    return march_map<F, OUTPUTS>::BARRIERS + stages * march_map<F, OUTPUTS>::STAGE;
+}
+
 template <class F> static erase_sizes sizes_of(const erase_job *j) {
     const head_shape *p = &j->s.s;
     erase_sizes z;
     z.rows = F::C;
     z.slot = F::BYTES;
     z.prepare_shared = prepare_map<F>::BYTES;
-    z.stage = march_map<F, typename F::input>::STAGE;
+    z.stage = march_map<F, true>::STAGE;
+    z.end_stage = march_map<F, false>::STAGE;
     z.state = (size_t)p->H * (size_t)p->K * (size_t)p->V * sizeof(float);
     z.transition = (size_t)p->H * (size_t)p->K * (size_t)p->K * sizeof(float);
-    z.marks = ((size_t)p->H * (size_t)((p->V + COLUMNS - 1) / COLUMNS) * sizeof(int) + 127) / 128 *
-              128;
+    z.marks =
+        ((size_t)p->H * (size_t)((p->V + COLUMNS - 1) / COLUMNS) * sizeof(int) + 127) / 128 * 128;
     return z;
 }
 
 // One stretch of chunks: tokens first .. + n.
-template <class F> static cudaError_t stretch(const erase_job *j, const erase_plan *plan,
-                                              erase_space *space, int64_t first, int64_t n) {
+template <class F>
+static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_space *space,
+                           int64_t first, int64_t n) {
     typedef typename F::input T;
     const steps *x = &j->s;
     const head_shape *p = &x->s;
@@ -52,10 +58,10 @@ template <class F> static cudaError_t stretch(const erase_job *j, const erase_pl
     const view<T> v = as<T>(from(x->v, first * n_h));
     const view<float> state = as<float>(j->state);
     const view<T> o = as<T>(from(j->o, first));
-    prepare<F, T><<<dim3((unsigned)p->H, (unsigned)s.chunks), PREPARE_THREADS,
-                    prepare_map<F>::BYTES, j->stream>>>(
-        s, as<T>(from(x->q, first)), as<T>(from(x->k, first * n_h)), as<T>(from(x->a, first)),
-        as<T>(from(x->b, first)), space->slots);
+    prepare<F, T>
+        <<<dim3((unsigned)p->H, (unsigned)s.chunks), PREPARE_THREADS, prepare_map<F>::BYTES,
+           j->stream>>>(s, as<T>(from(x->q, first)), as<T>(from(x->k, first * n_h)),
+                        as<T>(from(x->a, first)), as<T>(from(x->b, first)), space->slots);
     TRY(cudaGetLastError());
     j->done(j->done_ctx, "prepare");
     erase_segments seg = {1, s.chunks, space->ends, space->transitions};
@@ -65,14 +71,13 @@ template <class F> static cudaError_t stretch(const erase_job *j, const erase_pl
     }
     const unsigned blocks = (unsigned)((p->V + MARCH_COLUMNS - 1) / MARCH_COLUMNS),
                    heads = (unsigned)p->H;
-    const bool wide = (uintptr_t)v.p % 16 == 0 && v.ld * sizeof(T) % 16 == 0 &&
-                      p->V * sizeof(T) % 16 == 0;
-    const size_t shared = 128 + (size_t)plan->stages * march_map<F, T>::STAGE;
+    const bool wide =
+        (uintptr_t)v.p % 16 == 0 && v.ld * sizeof(T) % 16 == 0 && p->V * sizeof(T) % 16 == 0;
     if (seg.n > 1) {
         const unsigned more = (unsigned)((p->K + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
-        march<F, T, false>
-            <<<dim3(heads * (blocks + more), (unsigned)seg.n - 1), 32 * MARCH_WARPS, shared,
-               j->stream>>>(s, v, space->slots, state, o, space->marks, seg, wide, plan->stages);
+        march<F, T, false><<<dim3(heads * (blocks + more), (unsigned)seg.n - 1), 32 * MARCH_WARPS,
+                             march_shared<F, false>(plan->end_stages), j->stream>>>(
+            s, v, space->slots, state, o, space->marks, seg, wide, plan->end_stages);
         TRY(cudaGetLastError());
         j->done(j->done_ctx, "segments' ends");
         if (seg.n > 2) {
@@ -82,9 +87,9 @@ template <class F> static cudaError_t stretch(const erase_job *j, const erase_pl
             j->done(j->done_ctx, "scan");
         }
     }
-    march<F, T, true><<<dim3(heads * blocks, (unsigned)seg.n), 32 * MARCH_WARPS, shared,
-                        j->stream>>>(s, v, space->slots, state, o, space->marks, seg, wide,
-                                     plan->stages);
+    march<F, T, true><<<dim3(heads * blocks, (unsigned)seg.n), 32 * MARCH_WARPS,
+                        march_shared<F, true>(plan->stages), j->stream>>>(
+        s, v, space->slots, state, o, space->marks, seg, wide, plan->stages);
     TRY(cudaGetLastError());
     if (seg.n > 1)
         TRY(cudaMemcpy2DAsync(state.p, (size_t)state.ld * sizeof(float),
@@ -95,16 +100,15 @@ template <class F> static cudaError_t stretch(const erase_job *j, const erase_pl
     return cudaSuccess;
 }
 
-template <class F> static cudaError_t run_form(const erase_job *j, const erase_plan *plan,
-                                               erase_space *space) {
+template <class F>
+static cudaError_t run_form(const erase_job *j, const erase_plan *plan, erase_space *space) {
     typedef typename F::input T;
-    const int shared = 128 + plan->stages * march_map<F, T>::STAGE;
     TRY(cudaFuncSetAttribute(prepare<F, T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              prepare_map<F>::BYTES));
     TRY(cudaFuncSetAttribute(march<F, T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             shared));
+                             march_shared<F, true>(plan->stages)));
     TRY(cudaFuncSetAttribute(march<F, T, false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             shared));
+                             march_shared<F, false>(plan->end_stages)));
     const int64_t step = (int64_t)plan->chunks * (F::C / j->s.s.n_h);
     for (int64_t t = 0; t < j->s.T; t += step)
         TRY(stretch<F>(j, plan, space, t, j->s.T - t < step ? j->s.T - t : step));
@@ -112,7 +116,7 @@ template <class F> static cudaError_t run_form(const erase_job *j, const erase_p
 }
 
 // The narrowest form that holds K. DO: sizes_of or run_form and its arguments.
-#define FOR_FORM(P, T, job, ROWS_64, ROWS_128, ROWS_256, DO, ...)                                   \
+#define FOR_FORM(P, T, job, ROWS_64, ROWS_128, ROWS_256, DO, ...)                                  \
     do {                                                                                           \
         const int K_ = (job)->s.s.K;                                                               \
         if ((job)->s.s.erase == ERASE_PAIR)                                                        \

@@ -9,8 +9,7 @@ enum { SCAN_COLUMNS = 16, SCAN_THREADS = 256, SCAN_MOST_K = 256 };
 
 // Blocks: heads (x), 16 columns of values (y). Two threads a row of M, eight columns each; K at most 256, in turns
 // of 128 rows. The last segment's end is the outputs' business.
-static __global__ void __launch_bounds__(SCAN_THREADS)
-    scan_ends(erase_call s, erase_segments seg) {
+static __global__ void __launch_bounds__(SCAN_THREADS) scan_ends(erase_call s, erase_segments seg) {
     __shared__ __align__(16) float H[SCAN_MOST_K][SCAN_COLUMNS];
     const int tid = threadIdx.x, v0 = blockIdx.y * SCAN_COLUMNS;
     const int64_t h = blockIdx.x;

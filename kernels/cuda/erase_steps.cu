@@ -6,7 +6,8 @@
 
 enum {
     MOST_K = 256,
-    FEW_TOKENS = 64,       // micro-steps that the step form is through with before chunks have started
+    MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
+    FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
     MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
 };
 
@@ -26,12 +27,22 @@ static bool takes(const backend *be, const steps *s) {
         return false;
     const mat in[] = {s->q, s->k, s->v, two ? s->a : s->q, two ? s->b : s->q};
     for (int i = 0; i < 5; i++)
-        if (in[i].esize != s->q.esize || (i != 2 && !aligned(in[i])))
+        if (in[i].esize != s->q.esize || (i != 2 && !aligned(in[i])) || in[i].ld > MOST_LD)
             return false;
     // Two channels of a decay are read at once.
     const int two_gates = 2 * s->decay.esize;
-    return p->decay != DECAY_CHANNEL || ((uintptr_t)s->decay.p % (uintptr_t)two_gates == 0 &&
-                                         s->decay.ld * s->decay.esize % two_gates == 0);
+    return p->decay != DECAY_CHANNEL ||
+           (s->decay.ld <= MOST_LD && (uintptr_t)s->decay.p % (uintptr_t)two_gates == 0 &&
+            s->decay.ld * s->decay.esize % two_gates == 0);
+}
+
+// Two chunks in shared memory hide the copies, unless there are blocks for twice the multiprocessors and room for
+// two of them on each: then a block hides the other's copies.
+static int stages_for(int stage, int most, int64_t blocks, int processors) {
+    if (blocks >= 2 * (int64_t)processors && 2 * (ERASE_BARRIERS + stage + 1024) <= most &&
+        2 * (ERASE_BARRIERS + 2 * stage + 1024) > most)
+        return 1;
+    return ERASE_BARRIERS + 2 * stage <= most ? 2 : 1;
 }
 
 // Chunks of a stretch: what memory allows, evenly; segments where heads alone leave the device idle.
@@ -41,12 +52,14 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     int64_t most = (int64_t)(MOST_SLOTS / (z->slot * (size_t)p->H));
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
-    erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 2};
-    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
-    if (blocks * 2 <= of(be)->processors && plan.chunks >= 32) {
-        int64_t n = 2 * of(be)->processors / blocks;
-        plan.segments = (int)(n < 2 ? 2 : n > plan.chunks / 16 ? plan.chunks / 16 : n);
-    }
+    erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 1, 1};
+    // Measured on an H200 (docs/kernels.md): S segments cost about 0.6 of a pass more, and pay from three on.
+    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64), n = of(be)->processors / blocks;
+    if (n >= 3 && plan.chunks >= 64)
+        plan.segments = (int)(n > plan.chunks / 16 ? plan.chunks / 16 : n);
+    const int shared = (int)shared_memory(be), processors = of(be)->processors;
+    plan.stages = stages_for(z->stage, shared, blocks * plan.segments, processors);
+    plan.end_stages = stages_for(z->end_stage, shared, blocks * 2 * plan.segments, processors);
     return plan;
 }
 
@@ -63,9 +76,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     erase_sizes z = half ? erase_half_sizes(&j) : erase_exact_sizes(&j);
     erase_plan plan = plan_for(be, &j, &z);
     const int most = (int)shared_memory(be);
-    if (128 + 2 * z.stage > most)
-        plan.stages = 1;
-    if (128 + z.stage > most || z.prepare_shared > most)
+    if (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most)
         return false;
     const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
     const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
@@ -88,8 +99,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
                                    (size_t)p->H * (size_t)p->K, cudaMemcpyDeviceToDevice, stream),
                  "recurrence in chunks"))
         return true;
-    if (!cuda_ok(be,
-                 half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
+    if (!cuda_ok(be, half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
                  "recurrence in chunks"))
         return true;
     be->kernel = half ? "cuda chunks (prepare, march), fp16 products"

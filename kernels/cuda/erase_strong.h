@@ -10,16 +10,19 @@
 
 #include "kernels/cuda/erase_chunk.h"
 
-// Rows of a chunk as floats into a tile, zeros behind its end; row r's numbers stand in row (r + 1) / every - 1 of
-// the matrix, where that is whole.
+// Rows of a chunk as floats into a tile, zeros behind its end; row r is row r of the matrix, or `token`[r] where that is
+// given and not negative.
 template <class F, class T>
-ERASE_DEVICE void take_rows(typename F::num *to, view<T> from, int64_t first, int rows, int every,
-                            int64_t column, int width, const float *scale) {
+ERASE_DEVICE void take_rows(typename F::num *to, view<T> from, int64_t first, int rows,
+                            const short *token, int64_t column, int width, const float *scale) {
+    const char *base = (const char *)(from.row(first) + column);
+    const uint32_t step = (uint32_t)from.ld * sizeof(T);
+#pragma unroll 2
     for (int i = threadIdx.x; i < F::C * F::K / 8; i += PREPARE_THREADS) {
-        const int r = i / (F::K / 8), c = i % (F::K / 8) * 8;
+        const int r = i / (F::K / 8), c = i % (F::K / 8) * 8, row = token ? token[r] : r;
         float x[8] = {};
-        if (r < rows && c < width && (r + 1) % every == 0)
-            load8(from.row(first + r / every) + column + c, x);
+        if (r < rows && c < width && row >= 0)
+            load8((const T *)(base + (uint64_t)((uint32_t)row * step)) + c, x);
         if (scale)
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -31,19 +34,17 @@ ERASE_DEVICE void take_rows(typename F::num *to, view<T> from, int64_t first, in
 // Decays of every row and channel, and their product over each block: as one exponential of a sum, so that a
 // state that hardly decays is rounded once a block.
 template <class F>
-ERASE_DEVICE void take_decays(const erase_call &s, int64_t t0, int rows, int h, float *w,
-                              float *block_end) {
+ERASE_DEVICE void take_decays(const erase_chunk<F> &x, float *w, float *block_end) {
+    const erase_call &s = x.s;
+    const int64_t base = x.t0 * s.decay.ld;
     for (int i = threadIdx.x; i < F::BLOCKS * F::K; i += PREPARE_THREADS) {
         const int block = i / F::K, c = i % F::K;
-        const int64_t column = s.decay_of_channel ? (int64_t)h * s.K + c : h;
+        const int64_t column = base + (s.decay_of_channel ? (int64_t)x.h * s.K + c : x.h);
         float g[BLOCK], sum = 0;
 #pragma unroll
         for (int r = 0; r < BLOCK; r++) {
-            const int row = block * BLOCK + r;
-            g[r] = 0;
-            if (s.decay.p && c < s.K && row < rows && row % s.n_h == 0) {
-                g[r] = s.decay.at((t0 + row / s.n_h) * s.decay.ld + column);
-            }
+            const int t = x.decay_token[block * BLOCK + r];
+            g[r] = s.decay.p && c < s.K && t >= 0 ? s.decay.at(column + t * s.decay.ld) : 0.0f;
         }
 #pragma unroll
         for (int r = 0; r < BLOCK; r++) {
@@ -121,12 +122,30 @@ ERASE_DEVICE void diagonals(const typename F::num *e, const typename F::num *q,
     }
 }
 
-// exp of the log decay summed over whole blocks first .. last - 1, of one channel.
-template <class F> ERASE_DEVICE float between(const float *block_end, int first, int last, int c) {
-    float p = 1;
-    for (int b = first; b < last; b++)
-        p *= block_end[b * F::K + c];
-    return p;
+// What the whole blocks before, behind and between blocks decay by, from their products: [BLOCKS] before,
+// [BLOCKS] behind, then between 0 and 2, 1 and 3, 0 and 3.
+template <class F> ERASE_DEVICE void anchor_factors(float *to, const float *block_end) {
+    constexpr int B = F::BLOCKS;
+    for (int c = threadIdx.x; c < F::K; c += PREPARE_THREADS) {
+        float p = 1;
+#pragma unroll
+        for (int i = 0; i < B; i++) {
+            to[i * F::K + c] = p;
+            p *= block_end[i * F::K + c];
+        }
+        p = 1;
+#pragma unroll
+        for (int i = B - 1; i >= 0; i--) {
+            to[(B + i) * F::K + c] = p;
+            p *= block_end[i * F::K + c];
+        }
+        if (B == 4) {
+            const float one = block_end[F::K + c], two = block_end[2 * F::K + c];
+            to[2 * B * F::K + c] = one;
+            to[(2 * B + 1) * F::K + c] = two;
+            to[(2 * B + 2) * F::K + c] = one * two;
+        }
+    }
 }
 
 // Anchors the decays of a tile's rows: row r times the product of w from its block's start through r (forward;
@@ -137,8 +156,8 @@ ERASE_DEVICE void anchor(typename F::num *to, const typename F::num *from, const
     float p = 1;
 #pragma unroll
     for (int i = 0; i < BLOCK; i++) {
-        const int r = forward ? i : BLOCK - 1 - i, at = tile_at<typename F::num, F::K>(
-                                                      block * BLOCK + r, c);
+        const int r = forward ? i : BLOCK - 1 - i,
+                  at = tile_at<typename F::num, F::K>(block * BLOCK + r, c);
         if (forward && !exclusive)
             p *= w[r];
         put(&to[at], p * get(from[at]));
@@ -157,7 +176,7 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
         *KK = (num *)(bytes + (F::PAIR ? map::KK : map::W));
     float *w = (float *)(bytes + map::W), *S = (float *)(bytes + map::S),
           *PS = (float *)(bytes + map::P), *block_end = (float *)(bytes + map::BLOCK_END),
-          *sbeta = (float *)(bytes + map::BETA);
+          *sbeta = (float *)(bytes + map::BETA), *factor_of = (float *)(bytes + map::FACTORS);
     num *Pa = (num *)(bytes + map::P), *Pk = Pa + C * WIDE, *Sk = Pk + C * WIDE; // PAIR
     const int tid = threadIdx.x, warp = tid / 32;
     const erase_call &s = x.s;
@@ -165,15 +184,15 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
     for (int i = tid; i < (map::BLOCK_END - map::S) / 16; i += PREPARE_THREADS)
         *(float4 *)(bytes + map::S + 16 * i) = make_float4(0, 0, 0, 0);
     __syncthreads();
-    take_rows<F>(Q, x.q, t0, x.rows, s.n_h, key, s.K, NULL);
+    take_rows<F>(Q, x.q, t0, x.rows, x.query_token, key, s.K, NULL);
     if (F::PAIR) {
-        take_rows<F>(E, x.b, t0, x.rows, 1, key, s.K, NULL);
-        take_rows<F>(A, x.a, t0, x.rows, 1, (int64_t)x.h * s.K, s.K, NULL);
-        take_rows<F>(KK, x.k, t0, x.rows, 1, key, s.K, sbeta);
+        take_rows<F>(E, x.b, t0, x.rows, NULL, key, s.K, NULL);
+        take_rows<F>(A, x.a, t0, x.rows, NULL, (int64_t)x.h * s.K, s.K, NULL);
+        take_rows<F>(KK, x.k, t0, x.rows, NULL, key, s.K, sbeta);
     } else {
-        take_rows<F>(E, x.k, t0 * s.n_h, x.rows, 1, key, s.K, NULL);
+        take_rows<F>(E, x.k, t0 * s.n_h, x.rows, NULL, key, s.K, NULL);
     }
-    take_decays<F>(s, t0, x.rows, x.h, w, block_end);
+    take_decays<F>(x, w, block_end);
     __syncthreads();
 
     // T's matrix is I + beta S or I - S.
@@ -187,8 +206,8 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
                                  if (!query && job == 0)
                                      S[(row0 + i) * LINE + row0 + j] = -y;
                                  else
-                                     put(&(query ? job ? Pk : Pa : Sk)[tile_at<num, WIDE>(
-                                             row0 + i, row0 + j)],
+                                     put(&(query ? job ? Pk : Pa
+                                                 : Sk)[tile_at<num, WIDE>(row0 + i, row0 + j)],
                                          y);
                              });
         } else if (job < 2) { // two warps share the channels; two terms: their order is nothing
@@ -210,6 +229,7 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
                 for (int r = 0; r < BLOCK; r++)
                     ww[i][r] = w[(at / K * BLOCK + r) * K + at % K];
         }
+        anchor_factors<F>(factor_of, block_end);
         if (!F::PAIR)
             __syncthreads(); // K_ takes w's place
 #pragma unroll
@@ -227,41 +247,50 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
     }
     __syncthreads();
 
-    { // across blocks
-        constexpr int PAIRS = BLOCKS * (BLOCKS - 1) / 2, KINDS = F::PAIR ? 4 : 2;
+    { // across blocks: rows and queries of I, with columns of J brought to I's start
+        constexpr int PAIRS = BLOCKS * (BLOCKS - 1) / 2, KINDS = F::PAIR ? 2 : 1;
+        const int lane = tid % 32;
+#pragma unroll 1
         for (int item = warp; item < PAIRS * KINDS; item += PREPARE_WARPS) {
-            const int kind = item % KINDS, pair = item / KINDS;
+            const int pair = item / KINDS;
             int I, J;
             block_pair(pair, &I, &J);
-            const bool query = kind & 1, with_k = !F::PAIR || kind & 2;
-            const num *rows = query ? Q : E, *cols = with_k ? KK : A;
-            float d[2][4] = {};
-#pragma unroll 4
+            const bool with_k = !F::PAIR || item % KINDS == 1;
+            const num *cols = with_k ? KK : A;
+            const float *f = factor_of + (2 * BLOCKS + (I - J == 3 ? 2 : J)) * K;
+            float d[2][2][4] = {};
+#pragma unroll 2
             for (int k0 = 0; k0 < K; k0 += 16) {
-                factor_b<P> y[2];
-                load_b<P, K>(cols, J * BLOCK, k0, y);
-                const factor_a<P> z =
-                    I == J + 1 ? load_a<P, K>(rows, I * BLOCK, k0)
-                               : load_a_scaled<P, K>(rows, I * BLOCK, k0, [&](int c) {
-                                     return between<F>(block_end, J + 1, I, c);
-                                 });
-                multiply<P>(d[0], z, y[0]);
-                multiply<P>(d[1], z, y[1]);
-            }
-            const int lane = tid % 32;
-            for (int i = 0; i < 2; i++) {
-                if (F::PAIR && (query || with_k)) {
-                    tile_store<WIDE>(query ? with_k ? Pk : Pa : Sk, I * BLOCK, J * BLOCK + 8 * i,
-                                     d[i]);
-                    continue;
-                }
-                float *to = query ? PS : S;
-                for (int j = 0; j < 4; j++) {
-                    const int row = I * BLOCK + lane / 4 + j / 2 * 8,
-                              col = J * BLOCK + 8 * i + 2 * (lane % 4) + j % 2;
-                    to[row * LINE + col] = query ? d[i][j] : factor(row) * d[i][j];
+                factor_b<P> z[2];
+                if (I == J + 1)
+                    load_b<P, K>(cols, J * BLOCK, k0, z);
+                else
+                    load_b_scaled<P, K>(cols, J * BLOCK, k0, f, z);
+#pragma unroll
+                for (int query = 0; query < 2; query++) {
+                    const factor_a<P> row = load_a<P, K>(query ? Q : E, I * BLOCK, k0);
+                    multiply<P>(d[query][0], row, z[0]);
+                    multiply<P>(d[query][1], row, z[1]);
                 }
             }
+#pragma unroll
+            for (int query = 0; query < 2; query++)
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    if (F::PAIR && (query || with_k)) {
+                        tile_store<WIDE>(query ? with_k ? Pk : Pa : Sk, I * BLOCK,
+                                         J * BLOCK + 8 * i, d[query][i]);
+                        continue;
+                    }
+#pragma unroll
+                    for (int g = 0; g < 2; g++) {
+                        const int row = I * BLOCK + lane / 4 + 8 * g,
+                                  col = J * BLOCK + 8 * i + 2 * (lane % 4);
+                        const float by = query ? 1 : factor(row);
+                        *(float2 *)((query ? PS : S) + row * LINE + col) =
+                            make_float2(by * d[query][i][2 * g], by * d[query][i][2 * g + 1]);
+                    }
+                }
         }
     }
     __syncthreads();
@@ -270,11 +299,8 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
     for (int i = tid; i < C * K / 8; i += PREPARE_THREADS) {
         const int r = i / (K / 8), c = i % (K / 8) * 8, block = r / BLOCK;
         float before[8], behind[8];
-#pragma unroll
-        for (int j = 0; j < 8; j++) {
-            before[j] = between<F>(block_end, 0, block, c + j);
-            behind[j] = between<F>(block_end, block + 1, BLOCKS, c + j);
-        }
+        load8(factor_of + block * K + c, before);
+        load8(factor_of + (BLOCKS + block) * K + c, behind);
         auto times = [&](const num *from, const float(&f)[8], float sign, num *to) {
             float y[8];
             tile_load8<K>(from, r, c, y);
@@ -290,7 +316,7 @@ template <class F> ERASE_DEVICE erase_anchored<F> anchor_strong(const erase_chun
             times(A, behind, 1, A);
     }
     for (int c = tid; c < K; c += PREPARE_THREADS)
-        ((float *)(slot + F::END))[c] = between<F>(block_end, 0, BLOCKS, c);
+        ((float *)(slot + F::END))[c] = factor_of[BLOCKS * K + c] * block_end[c];
     __syncthreads();
     erase_anchored<F> y = {};
     y.k_ends = KK, y.a_ends = A;

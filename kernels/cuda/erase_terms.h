@@ -55,12 +55,8 @@ struct exact_terms {
 };
 
 // Of lane l, as erase_ptx.h says; [term][register].
-template <class P> struct factor_a {
-    uint32_t x[P::TERMS][4];
-};
-template <class P> struct factor_b {
-    uint32_t x[P::TERMS][2];
-};
+template <class P> struct factor_a { uint32_t x[P::TERMS][4]; };
+template <class P> struct factor_b { uint32_t x[P::TERMS][2]; };
 
 template <class P>
 ERASE_DEVICE void multiply(float (&d)[4], const factor_a<P> &a, const factor_b<P> &b) {
@@ -77,8 +73,7 @@ ERASE_DEVICE void multiply(float (&d)[4], const factor_a<P> &a, const factor_b<P
 }
 
 // Two accumulators side by side (16 columns) as the next product's A.
-template <class P>
-ERASE_DEVICE factor_a<P> as_a(const float (&left)[4], const float (&right)[4]) {
+template <class P> ERASE_DEVICE factor_a<P> as_a(const float (&left)[4], const float (&right)[4]) {
     factor_a<P> a;
     uint32_t t[P::TERMS];
 #pragma unroll
@@ -192,30 +187,12 @@ ERASE_DEVICE factor_a<P> load_a(const typename P::num *t, int m0, int k0) {
         uint32_t s[P::TERMS];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float2 x =
-                tile_load2<W>(t, m0 + lane / 4 + i % 2 * 8, k0 + 2 * (lane % 4) + i / 2 * 8);
+            float2 x = tile_load2<W>(t, m0 + lane / 4 + i % 2 * 8, k0 + 2 * (lane % 4) + i / 2 * 8);
             P::split(x.x, x.y, s);
 #pragma unroll
             for (int j = 0; j < P::TERMS; j++)
                 a.x[j][i] = s[j];
         }
-    }
-    return a;
-}
-// The same times a factor for each column, from `f` (one number a column of the tile).
-template <class P, int W, class F>
-ERASE_DEVICE factor_a<P> load_a_scaled(const typename P::num *t, int m0, int k0, F f) {
-    const int lane = threadIdx.x % 32;
-    factor_a<P> a;
-    uint32_t s[P::TERMS];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int k = k0 + 2 * (lane % 4) + i / 2 * 8;
-        float2 x = tile_load2<W>(t, m0 + lane / 4 + i % 2 * 8, k);
-        P::split(x.x * f(k), x.y * f(k + 1), s);
-#pragma unroll
-        for (int j = 0; j < P::TERMS; j++)
-            a.x[j][i] = s[j];
     }
     return a;
 }
@@ -226,8 +203,8 @@ ERASE_DEVICE factor_a<P> load_a_transposed(const typename P::num *t, int m0, int
     factor_a<P> a;
     if constexpr (P::TERMS == 1) {
         const int i = lane / 8;
-        ldmatrix4_transposed(
-            a.x[0], t + tile_at<__half, W>(k0 + lane % 8 + i / 2 * 8, m0 + i % 2 * 8));
+        ldmatrix4_transposed(a.x[0],
+                             t + tile_at<__half, W>(k0 + lane % 8 + i / 2 * 8, m0 + i % 2 * 8));
     } else {
         uint32_t s[P::TERMS];
 #pragma unroll
@@ -255,13 +232,29 @@ ERASE_DEVICE void load_b(const typename P::num *t, int n0, int k0, factor_b<P> (
         uint32_t s[P::TERMS];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            float2 x =
-                tile_load2<W>(t, n0 + lane / 4 + i / 2 * 8, k0 + 2 * (lane % 4) + i % 2 * 8);
+            float2 x = tile_load2<W>(t, n0 + lane / 4 + i / 2 * 8, k0 + 2 * (lane % 4) + i % 2 * 8);
             P::split(x.x, x.y, s);
 #pragma unroll
             for (int j = 0; j < P::TERMS; j++)
                 b[i / 2].x[j][i % 2] = s[j];
         }
+    }
+}
+// The same times a factor of each k.
+template <class P, int W>
+ERASE_DEVICE void load_b_scaled(const typename P::num *t, int n0, int k0, const float *f,
+                                factor_b<P> (&b)[2]) {
+    const int lane = threadIdx.x % 32;
+    uint32_t s[P::TERMS];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int k = k0 + 2 * (lane % 4) + i % 2 * 8;
+        const float2 x = tile_load2<W>(t, n0 + lane / 4 + i / 2 * 8, k),
+                     y = *(const float2 *)(f + k);
+        P::split(x.x * y.x, x.y * y.y, s);
+#pragma unroll
+        for (int j = 0; j < P::TERMS; j++)
+            b[i / 2].x[j][i % 2] = s[j];
     }
 }
 // The same from a tile [k][n]; mind the order of k0 and n0, which is that of the tile.
@@ -271,8 +264,7 @@ ERASE_DEVICE void load_b_transposed(const typename P::num *t, int k0, int n0, fa
     if constexpr (P::TERMS == 1) {
         const int i = lane / 8;
         uint32_t r[4];
-        ldmatrix4_transposed(r,
-                             t + tile_at<__half, W>(k0 + lane % 8 + i % 2 * 8, n0 + i / 2 * 8));
+        ldmatrix4_transposed(r, t + tile_at<__half, W>(k0 + lane % 8 + i % 2 * 8, n0 + i / 2 * 8));
         b[0].x[0][0] = r[0], b[0].x[0][1] = r[1];
         b[1].x[0][0] = r[2], b[1].x[0][1] = r[3];
     } else {

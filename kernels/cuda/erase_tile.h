@@ -29,7 +29,8 @@ template <class P_, class T, int KEYS, int ROWS, bool PAIR_> struct erase_form {
     static constexpr int K = KEYS, C = ROWS, BLOCKS = C / BLOCK;
     static constexpr bool PAIR = PAIR_;
     static constexpr int WIDE = tile_width<P>(C); // of a row of scores
-    static constexpr int KEY_TILE = C * K * (int)sizeof(num), SCORE_TILE = C * WIDE * (int)sizeof(num);
+    static constexpr int KEY_TILE = C * K * (int)sizeof(num),
+                         SCORE_TILE = C * WIDE * (int)sizeof(num);
     // Bytes into a slot. What the state needs comes first.
     static constexpr int READ = 0, X = KEY_TILE, W = 2 * KEY_TILE, END = PAIR ? 3 * KEY_TILE : W,
                          STATE_BYTES = END + 4 * K, QUERY = STATE_BYTES, SCORES = QUERY + KEY_TILE,
