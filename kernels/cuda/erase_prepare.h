@@ -7,7 +7,7 @@
 #include "kernels/cuda/erase_mild.h"
 #include "kernels/cuda/erase_strong.h"
 
-// Off the diagonal of T; random unit keys of 64 channels stay below.
+// An entry of T off the diagonal that asks for a second term.
 #define LARGE 0.5f
 
 // The inverse of unit lower triangular m, in place, [C][LINE]; blocks above the diagonal are not read: blocks of 16 by
@@ -29,8 +29,7 @@ template <class F> ERASE_DEVICE void invert_block(float *m, int x) {
     for (int i = 0; i < BLOCK; i++)
         d[i * LINE + col] = y[i];
 }
-// Row i, columns 4 c .. + 3 of a product of N x N blocks in m.
-// Terms `from` .. `to` - 1 alone.
+// Row i, columns 4 c .. + 3 of a product of N x N blocks: its terms `from` .. `to` - 1.
 template <int N, int LINE>
 ERASE_DEVICE float4 block_row(const float *a, const float *b, int i, int c, int from, int to) {
     float4 s = make_float4(0, 0, 0, 0);

@@ -20,6 +20,7 @@ template <class F, bool OUTPUTS> static int march_shared(int stages) {
 }
 
 template <class F> static erase_sizes sizes_of(const erase_job *j) {
+    static_assert(march_map<F, true>::BARRIERS == (int)ERASE_BARRIERS, "as plans count them");
     const head_shape *p = &j->s.s;
     erase_sizes z;
     z.rows = F::C;

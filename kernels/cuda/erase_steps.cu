@@ -49,11 +49,15 @@ static int stages_for(int stage, int most, int64_t blocks, int processors) {
 static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z) {
     const head_shape *p = &j->s.s;
     const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
-    int64_t most = (int64_t)(MOST_SLOTS / (z->slot * (size_t)p->H));
+    const size_t chunk = z->slot * (size_t)p->H, have = of(be)->scratch_bytes;
+    size_t room = MOST_SLOTS, left;
+    if (have < room && have < chunk * (size_t)all && device_space(be, &left) && left / 4 < room)
+        room = left / 4 > have ? left / 4 : have;
+    int64_t most = (int64_t)(room / chunk);
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
     erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 1, 1};
-    // Measured on an H200 (docs/kernels.md): S segments cost about 0.6 of a pass more, and pay from three on.
+    // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
     const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64), n = of(be)->processors / blocks;
     if (n >= 3 && plan.chunks >= 64)
         plan.segments = (int)(n > plan.chunks / 16 ? plan.chunks / 16 : n);

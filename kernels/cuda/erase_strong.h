@@ -56,8 +56,8 @@ ERASE_DEVICE void take_decays(const erase_chunk<F> &x, float *w, float *block_en
 }
 
 // Scores of one block of 16 rows against columns from tile x, by one warp: lane (part, j) takes columns j and 15 - j
-// and every fourth group of four channels. `out(query, i, j, score)` is called once for every j < i, and for j = i
-// of queries, where `first` and `step` share the groups out among warps.
+// and every fourth group of four channels, from `first` on every `step`-th of those. `out(query, i, j, score)` is called
+// once for every j < i, of queries for j = i too.
 template <class F, class Out>
 ERASE_DEVICE void diagonals(const typename F::num *e, const typename F::num *q,
                             const typename F::num *x, const float *w, int row0, int first, int step,

@@ -31,7 +31,7 @@ template <class P_, class T, int KEYS, int ROWS, bool PAIR_> struct erase_form {
     static constexpr int WIDE = tile_width<P>(C); // of a row of scores
     static constexpr int KEY_TILE = C * K * (int)sizeof(num),
                          SCORE_TILE = C * WIDE * (int)sizeof(num);
-    // Bytes into a slot. What the state needs comes first.
+    // Bytes into a slot. What the state needs comes first. READ is E, of ERASE_KEY -E.
     static constexpr int READ = 0, X = KEY_TILE, W = 2 * KEY_TILE, END = PAIR ? 3 * KEY_TILE : W,
                          STATE_BYTES = END + 4 * K, QUERY = STATE_BYTES, SCORES = QUERY + KEY_TILE,
                          Y = SCORES + SCORE_TILE, BYTES = PAIR ? Y + SCORE_TILE : Y;
