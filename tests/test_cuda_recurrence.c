@@ -377,8 +377,7 @@ static void a_gate_that_is_no_number_shows(void **state) {
     static const recurrence_form forms[] = {RECURRENCE_STEP, RECURRENCE_PORTABLE, RECURRENCE_CHUNK,
                                             RECURRENCE_AUTO};
     static const int kinds[] = {3 * ERASE_KEY + DECAY_HEAD, 3 * ERASE_NONE + DECAY_HEAD,
-                                3 * ERASE_NONE + DECAY_CHANNEL,
-                                3 * ERASE_KEY + DECAY_CHANNEL};
+                                3 * ERASE_NONE + DECAY_CHANNEL, 3 * ERASE_KEY + DECAY_CHANNEL};
     // Nothing is forgotten; all is, long before a segment's end.
     static const double weak_and_strong[] = {-1e-4, -3};
     enum { T = 2500, K = 128, AT = 1250, CHUNK = 64 };
