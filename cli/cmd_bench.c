@@ -24,8 +24,7 @@ static const bench_options defaults = {
 static const option_spec own[] = {
     {"suite", OPT_TEXT, offsetof(bench_options, suite), .value = "NAME",
      .choices = "quick|ci|kernels|paper|dp-fig4|gdn-fig3|rwkv7-16k|fla|flashqla|flashinfer|"
-                "flashkda|spectra|"
-                "model",
+                "flashkda|spectra|model|shapes",
      .help = "quick, ci, kernels, paper (dp-fig4, gdn-fig3, rwkv7-16k), fla, flashqla, flashinfer, "
              "flashkda, spectra, model, shapes (default quick)"},
     {"case", OPT_TEXTS, offsetof(bench_options, cases), .value = "PATTERN",
