@@ -109,7 +109,7 @@ Last 32 positions:
 | deltop, float32 | 256 | $(last "$work/f32") |
 | deltop, float64, the same words | 256 | $(last "$work/f64") |
 | a plain program, float32, other words (\`scripts/group_oracle.py MODEL 900 f32\`) | 900 | $(oracle 900 f32) |
-| the same, weights and activations rounded to bfloat16 (\`... 300 bf16\`) | 300 | $(oracle 300 bf16) |
+| the same, weights and activations rounded to bfloat16 (\`... 1500 bf16\`) | 1500 | $(oracle 1500 bf16) |
 | the same as FLA under autocast: chunks, bfloat16 products, float32 residual stream (\`... 1500 autocast\`) | 1500 | $(awk 'END { print $NF }' "$work/autocast") |
 | the peer, in a precision that is not recorded | 1024 | $(${PYTHON:-python3} -c "import numpy; print('%.4f' % numpy.load('$s4/peer_accuracy_512.npy')[-32:].mean())") |
 
