@@ -61,3 +61,19 @@ done:
     free(mean);
     return ok;
 }
+
+void resample_mean(const double *x, int64_t n, int resamples, uint64_t seed, double *scratch,
+                   double *lo, double *hi) {
+    *lo = *hi = NAN;
+    if (n < 2 || resamples < 2)
+        return;
+    for (int b = 0; b < resamples; b++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += x[random_next(&seed) % (uint64_t)n];
+        scratch[b] = sum / (double)n;
+        if (!isfinite(scratch[b]))
+            return;
+    }
+    resample_interval(scratch, resamples, lo, hi);
+}

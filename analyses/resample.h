@@ -9,6 +9,11 @@
 // Sorts v [n] and gives its 2.5% and 97.5% quantiles. n >= 1.
 void resample_interval(double *v, int n, double *lo, double *hi);
 
+// 2.5% and 97.5% quantiles of the mean of x [n] (rows, say), drawn `resamples` times with replacement; scratch:
+// [resamples]. NaN with fewer than two values or draws, or when a mean is no number.
+void resample_mean(const double *x, int64_t n, int resamples, uint64_t seed, double *scratch,
+                   double *lo, double *hi);
+
 // A change of losses between two readings of the same tokens.
 typedef struct paired_change {
     int64_t n;     // pairs that hold two numbers; others are left out
