@@ -25,7 +25,7 @@ typedef struct own_options {
     bool full, strict;
 } own_options;
 
-static const own_options defaults = {.samples = 16, .resamples = 200};
+static const own_options defaults = {.samples = 16, .resamples = RESAMPLE_DEFAULT};
 
 static const option_spec own[] = {
     {"include", OPT_TEXTS, offsetof(own_options, include), .value = "GLOB",
@@ -41,7 +41,7 @@ static const option_spec own[] = {
     {"samples", OPT_INT, offsetof(own_options, samples), .lo = 1, .hi = 1 << 20,
      .help = "windows of each length whose eigenvalues are taken (default 16)"},
     {"resamples", OPT_INT, offsetof(own_options, resamples), .lo = 0, .hi = 100000,
-     .help = "bootstrap resamples of the loss differences (default 200; 0 = none)"},
+     .help = "bootstrap resamples of the loss differences (default 2000; 0 = none)"},
 };
 
 typedef struct job {

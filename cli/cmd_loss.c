@@ -24,14 +24,14 @@ typedef struct loss_options {
     text_list ablate;
 } loss_options;
 
-static const loss_options defaults = {.resamples = 200, .jump = 3};
+static const loss_options defaults = {.resamples = RESAMPLE_DEFAULT, .jump = 3};
 
 static const option_spec own[] = {
     {"smooth", OPT_INT, offsetof(loss_options, smooth), .lo = 1, .hi = 1 << 24,
      .help = "tokens of the moving mean in the picture (default 501; a 32nd of a row "
              "beyond 16k, an eighth of one below 4k)"},
     {"resamples", OPT_INT, offsetof(loss_options, resamples), .lo = 0, .hi = 100000,
-     .help = "bootstrap resamples over rows for the bands (default 200; 0 = none)"},
+     .help = "bootstrap resamples over rows for the bands (default 2000; 0 = none)"},
     {"jump", OPT_REAL, offsetof(loss_options, jump), .lo = 0, .hi = 1000, .above_lo = true,
      .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"},
     {"ablate", OPT_TEXTS, offsetof(loss_options, ablate), .value = "L9.H2,...",

@@ -3,6 +3,7 @@
 #include "analyses/report/boundary.h"
 #include "analyses/report/head_stats.h"
 #include "analyses/report/over_rows.h"
+#include "analyses/resample.h"
 #include "core/parcel.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
@@ -347,6 +348,45 @@ static void intervals_over_rows_resample_whole_rows(void **unused) {
     row_draws_free(&d);
 }
 
+// Of R rows there are only R^R resamples: all of them tell how many lie beyond an end.
+static void intervals_of_few_rows_end_where_all_resamples_say(void **unused) {
+    (void)unused;
+    enum { R = 4, ALL = 256 };
+    static const double v[R] = {3.1, 3.4, 4.3, 3.6};
+    double mean[ALL], worst = 0;
+    for (int k = 0; k < ALL; k++)
+        mean[k] = (v[k & 3] + v[k >> 2 & 3] + v[k >> 4 & 3] + v[k >> 6]) / R;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        err e = {0};
+        row_draws d;
+        OK(row_draws_make(&d, R, RESAMPLE_DEFAULT, seed, &e));
+        over_rows x = rows_mean(&d, v);
+        row_draws_free(&d);
+        double below = 0, upto = 0, above = 0, from = 0; // shares; the ends are among the means
+        for (int k = 0; k < ALL; k++) {
+            below += (mean[k] < x.lo - 1e-9) / (double)ALL;
+            upto += (mean[k] < x.lo + 1e-9) / (double)ALL;
+            above += (mean[k] > x.hi + 1e-9) / (double)ALL;
+            from += (mean[k] > x.hi - 1e-9) / (double)ALL;
+        }
+        worst = fmax(worst, fmax(fmax(below, above) - 0.025, 0.025 - fmin(upto, from)));
+    }
+    printf("measured: beyond an end lie %.2f %% more or less than 2.5 %%\n", 100 * worst);
+    // The share beyond a quantile of n draws has the standard deviation sqrt(0.025 0.975 / n): four.
+    assert_true(worst < 4 * sqrt(0.025 * 0.975 / RESAMPLE_DEFAULT));
+}
+
+static void a_row_that_is_infinite_leaves_resamples_without_it(void **unused) {
+    (void)unused;
+    err e = {0};
+    row_draws d;
+    OK(row_draws_make(&d, 3, 500, 1, &e));
+    over_rows x = rows_mean(&d, (double[]){1, INFINITY, 2}); // 8 of 27 do not hold it
+    row_draws_free(&d);
+    assert_true(isinf(x.value) && isinf(x.hi));
+    near("lo", x.lo, 1, 0);
+}
+
 // The spread of resampled means of n values is their standard error.
 static void intervals_have_the_width_of_the_standard_error(void **unused) {
     (void)unused;
@@ -427,6 +467,8 @@ int main(void) {
         CASE(S07_a_gate_that_is_zero_at_boundaries_has_auc_one),
         CASE(S07_auc_counts_pairs_and_halves_ties),
         CASE(intervals_over_rows_resample_whole_rows),
+        CASE(intervals_of_few_rows_end_where_all_resamples_say),
+        CASE(a_row_that_is_infinite_leaves_resamples_without_it),
         CASE(intervals_have_the_width_of_the_standard_error),
         CASE(a_parcel_comes_back_bit_by_bit),
         CASE(a_parcel_that_is_cut_short_is_refused_at_every_length),

@@ -49,7 +49,7 @@ over_rows rows_mean(row_draws *d, const double *v) {
         double part = 0;
         int64_t drawn = 0;
         for (int64_t i = 0; i < d->rows; i++)
-            if (!isnan(v[i])) {
+            if (!isnan(v[i]) && d->count[b * d->rows + i]) { // 0 times an infinity is no number
                 part += d->count[b * d->rows + i] * v[i];
                 drawn += d->count[b * d->rows + i];
             }

@@ -3,10 +3,11 @@
 #ifndef DELTOP_REPORT_OPTION_ROWS_H
 #define DELTOP_REPORT_OPTION_ROWS_H
 
+#include "analyses/resample.h"
 #include "cli/report/tasks.h"
 
 // clang-format off
-#define REPORT_DEFAULTS {.samples = 16, .resamples = 200, .jump = 3}
+#define REPORT_DEFAULTS {.samples = 16, .resamples = RESAMPLE_DEFAULT, .jump = 3}
 
 #define REPORT_OPTION_ROWS \
     {"rules", OPT_TEXT, offsetof(report_options, rules), .value = "FILE", \
@@ -19,7 +20,7 @@
      .help = \
          "window products of each length in a row (default 16; fewer for models of many heads)"}, \
     {"resamples", OPT_INT, offsetof(report_options, resamples), .lo = 0, .hi = 100000, \
-     .help = "bootstrap resamples for intervals (default 200; 0 = none)"}, \
+     .help = "bootstrap resamples for intervals (default 2000; 0 = none)"}, \
     {"jump", OPT_REAL, offsetof(report_options, jump), .lo = 0, .hi = 1000, .above_lo = true, \
      .value = "NATS", .help = "rise of the mean of 64 losses that is flagged (default 3)"}, \
     {"timing", OPT_FLAG, offsetof(report_options, timing), \
