@@ -471,6 +471,44 @@ static void losses_that_are_not_finite_are_findings(void **unused) {
     lines_free(&l);
 }
 
+// A head that never writes has no rank; the others' growth is told all the same, and alike by every fact.
+static void a_head_without_a_state_hides_no_growth(void **unused) {
+    (void)unused;
+    enum { LAYERS = 4, HEADS = 4, V = 32, LAYER = 1, HEAD = 2 };
+    tiny_model *m = tiny_load(DN);
+    tiny_tensor *v = tiny_get(m, "model.layers.%d.attn.v_proj.weight", LAYER);
+    int64_t D = v->dims[1];
+    for (int64_t i = HEAD * V * D; i < (HEAD + 1) * V * D; i++)
+        v->v[i] = 0;
+    const char *model = keep(tiny_save(m, "dead")), *out = out_folder("dead-out");
+    tiny_free(m);
+    size_t n = 0;
+    char *tokenizer = files_read(DN "/tokenizer.json", &n);
+    files_write(files_path("dead/tokenizer.json"), tokenizer, n);
+    free(tokenizer);
+    run r =
+        report(0, WORDS(model, "--doc", TEXT, "--length", "128", "--rows", "2", "--train-length",
+                        "32", "--every", "8", "--samples", "2", "--out", out));
+    run_free(&r);
+    lines l = read_lines("dead-out");
+    assert_true(isnan(value(&l, "erank_growth", "dead", LAYER, HEAD, -1, -1)));
+    double sum = 0, all = value(&l, "erank_growth", "dead", -1, -1, -1, -1),
+           rows = (value(&l, "erank_growth", "dead", -1, -1, -1, 0) +
+                   value(&l, "erank_growth", "dead", -1, -1, -1, 1)) /
+                  2;
+    int growing = 0;
+    for (int i = 0; i < LAYERS * HEADS; i++) {
+        double x = value(&l, "erank_growth", "dead", i / HEADS, i % HEADS, -1, -1);
+        growing += x > 1;
+        sum += isnan(x) ? 0 : x;
+    }
+    // Sums of 15 numbers of two rows in another order.
+    assert_true(fabs(all - sum / (LAYERS * HEADS - 1)) < 1e-12 && fabs(all - rows) < 1e-12);
+    assert_true(growing > 0);
+    assert_true(value(&l, "erank_growing", "dead", -1, -1, -1, -1) == growing);
+    lines_free(&l);
+}
+
 // ---- heads out of line --------------------------------------------------------------------------
 
 // B128: heads of a random model are alike; the one whose A_log is shifted is first in the list, and is
@@ -703,6 +741,7 @@ int main(void) {
         CASE(a_folder_that_may_not_be_written_is_told_before_the_work),
         CASE(a_damaged_model_is_named_and_the_others_are_read),
         CASE(losses_that_are_not_finite_are_findings),
+        CASE(a_head_without_a_state_hides_no_growth),
         CASE(B128_a_head_with_another_A_log_is_first_among_outliers),
         CASE(names_on_the_page_are_escaped),
         CASE(the_page_needs_nothing_else),

@@ -23,6 +23,19 @@ static void sampled(maker *m, const char *name, const char *unit, erank_quantity
     }
 }
 
+// Mean of v[0], v[stride] ..., n of them, as maker_heads takes it: without those that are not known, such
+// as the rank of a state that nothing was written to.
+static double known_mean(const double *v, size_t n, size_t stride) {
+    double sum = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(v[i * stride])) {
+            sum += v[i * stride];
+            known++;
+        }
+    return known ? sum / (double)known : NAN;
+}
+
 // Past the training length against the second half of it.
 static void growth(maker *m) {
     int64_t L = m->p->loss.train_length;
@@ -47,21 +60,12 @@ static void growth(maker *m) {
         }
         erank_stats_free(&s);
     }
-    for (size_t h = 0; h < n; h++) {
-        double sum = 0;
-        for (int64_t i = 0; i < m->p->n; i++)
-            sum += m->v[(size_t)i * n + h];
-        growing += sum / (double)m->p->n > 1;
-    }
-    // maker_heads leaves the means over heads of each row in by_row; it spoils them.
+    for (size_t h = 0; h < n; h++)
+        growing += known_mean(m->v + h, (size_t)m->p->n, n) > 1;
     maker_heads(m, "erank_growth", "1", OVER_MEAN, FACT_NONE, has_all, how);
-    for (int64_t i = 0; i < m->p->n && m->p->n > 1; i++) {
-        double sum = 0;
-        for (size_t h = 0; h < n; h++)
-            sum += m->v[(size_t)i * n + h];
-        maker_number(m, "erank_growth", sum / (double)n, "1",
+    for (int64_t i = 0; i < m->p->n && m->p->n > 1; i++)
+        maker_number(m, "erank_growth", known_mean(m->v + (size_t)i * n, n, 1), "1",
                      (place){FACT_NONE, FACT_NONE, FACT_NONE, i}, how);
-    }
     maker_number(m, "erank_growing", known ? (double)growing : NAN, "heads", PLACE_ALL,
                  known ? "whose effective rank grows by more than 1" : how);
     for (size_t i = 0; i < (size_t)m->p->n * n; i++)
