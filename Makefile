@@ -51,7 +51,7 @@ CUDA     ?= $(if $(and $(shell command -v nvcc 2>/dev/null),$(wildcard /dev/nvid
 all: deltop $(if $(CUDA),deltop-cuda.so)
 
 deltop: $(BUILD)/deltop
-	@cp $< $@
+	@cp $< $@.tmp.new && mv -f $@.tmp.new $@ # a program that runs may not be written to
 	@BUILD=$(BUILD) scripts/found.sh
 
 $(BUILD)/deltop: $(BUILD)/cli/main.o $(LIB)
