@@ -24,6 +24,7 @@ typedef struct pass {
     contrast *c;
     const contrast_options *o;
     int64_t T, row;
+    bool spectra;
     side s[2];
     kl_tiles *tiles; // NULL: no divergences
     mat kept;        // what A's head read, [block, D]
@@ -103,10 +104,12 @@ static bool open_states(pass *p, int i, err *e) {
                           .train_length = p->o->train_length[i],
                           .model = p->o->name[i],
                           .document = p->o->document};
-    bool ok = erank_open_model(&c->erank[i], m, c->rows, p->T, &rank, e);
-    p->s[i].spectrum = ok ? spectrum_pass_new(m, c->rows, p->T, p->o->block, &p->o->spectrum, NULL,
-                                              NULL, &c->spectrum[i], e)
-                          : NULL;
+    if (!erank_open_model(&c->erank[i], m, c->rows, p->T, &rank, e))
+        return false;
+    if (!p->spectra)
+        return true;
+    p->s[i].spectrum = spectrum_pass_new(m, c->rows, p->T, p->o->block, &p->o->spectrum, NULL, NULL,
+                                         &c->spectrum[i], e);
     return p->s[i].spectrum != NULL;
 }
 
@@ -169,8 +172,10 @@ static bool begin_row(pass *p, int i, const int32_t *ids, const row_options *how
                     .n = 2};
     if (c->states[i]) {
         erank_begin_row(&c->erank[i], p->row, ids, p->T, how);
-        spectrum_begin_row(s->spectrum, p->row, s->f);
         w->p[w->n++] = erank_probe(&c->erank[i]);
+    }
+    if (s->spectrum) {
+        spectrum_begin_row(s->spectrum, p->row, s->f);
         w->p[w->n++] = spectrum_probe(s->spectrum);
     }
     for (int k = 0; k < w->n; k++)
@@ -202,9 +207,10 @@ static bool read_row(pass *p, const int32_t *ids, const row_options *how, err *e
     return ok && end_row(p, 0, &w[0], e) && end_row(p, 1, &w[1], e);
 }
 
-bool contrast_run(const model *const m[2], const int32_t *ids, int64_t rows, int64_t T,
-                  const row_options *row, const contrast_options *o, contrast *c, err *e) {
-    pass p = {.c = c, .o = o, .T = T, .s = {{.m = m[0]}, {.m = m[1]}}};
+static bool run(const model *const m[2], const int32_t *ids, int64_t rows, int64_t T,
+                const row_options *row, bool spectra, const contrast_options *o, contrast *c,
+                err *e) {
+    pass p = {.c = c, .o = o, .T = T, .spectra = spectra, .s = {{.m = m[0]}, {.m = m[1]}}};
     *c = (contrast){.rows = rows, .n = T - 1, .kl_largest = NAN};
     bool ok = open_side(&p, 0, e) && open_side(&p, 1, e) && open_kl(&p, e);
     for (p.row = 0; ok && p.row < rows; p.row++)
@@ -219,4 +225,19 @@ bool contrast_run(const model *const m[2], const int32_t *ids, int64_t rows, int
     if (!ok)
         contrast_free(c);
     return ok;
+}
+
+// Who compares a model that breaks wants to know from which token on: spectra that cannot be computed
+// must not hide the losses, so the rows are read once more without.
+bool contrast_run(const model *const m[2], const int32_t *ids, int64_t rows, int64_t T,
+                  const row_options *row, const contrast_options *o, contrast *c, err *e) {
+    err first = {0};
+    if (run(m, ids, rows, T, row, true, o, c, &first))
+        return true;
+    if (first.code != ERR_NUMERIC)
+        return err_set(e, first.code, "%s", first.text);
+    if (!run(m, ids, rows, T, row, false, o, c, e))
+        return false;
+    snprintf(c->why_no_spectrum, sizeof c->why_no_spectrum, "%.250s", first.text);
+    return true;
 }

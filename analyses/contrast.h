@@ -28,7 +28,8 @@ typedef struct contrast_options {
 typedef struct contrast_head {
     int layer, head;
     double erank[2], norm[2]; // means, of norms geometric ones
-    double half_life[2];      // of the longest window that tells, in tokens; inf: never
+    double half_life[2];      // of the longest window that tells, in tokens; inf: never; NaN also
+                              // without spectra
 } contrast_head;
 
 typedef struct contrast_stretch {
@@ -43,7 +44,9 @@ typedef struct contrast {
     loss_result loss[2];
     bool states[2]; // the model has recurrent states; else the next two are empty
     erank_result erank[2];
+    // Both empty when one of them cannot be computed, such as of keys that are NaN; then why.
     spectrum_result spectrum[2];
+    char why_no_spectrum[256];
     double *kl; // [rows, n] nats at the position before token i + 1; NULL: see why
     char why_no_kl[160];
     bool *same_best;   // [rows, n]

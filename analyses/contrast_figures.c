@@ -122,21 +122,23 @@ static bool add_states(const contrast *c, const contrast_options *o, const char 
                        err *e) {
     const erank_result *rank[2];
     spectrum_item item[2];
-    size_t n = 0;
+    size_t n = 0, spectra = 0;
     figures part = {0};
     char sub[500];
     snprintf(sub, sizeof sub, "%s, %lld row%s of %lld tokens, %s", o->document, (long long)c->rows,
              c->rows == 1 ? "" : "s", (long long)c->n + 1, how);
     for (int i = 0; i < 2; i++)
         if (c->states[i]) {
-            rank[n] = &c->erank[i];
-            item[n++] = (spectrum_item){o->name[i], sub, &c->spectrum[i]};
+            rank[n++] = &c->erank[i];
+            if (!c->why_no_spectrum[0])
+                item[spectra++] = (spectrum_item){o->name[i], sub, &c->spectrum[i]};
         }
     if (n == 0)
         return true;
     // Planes of single models say little about a difference.
     return erank_figures(rank, n, &part, e) && move(out, &part, NULL, e) &&
-           spectrum_figures(item, n, &part, e) && move(out, &part, "plane", e) &&
+           (!spectra ||
+            (spectrum_figures(item, spectra, &part, e) && move(out, &part, "plane", e))) &&
            (!c->n_heads || figures_add(out, head_table(c, sub, o, e), e));
 }
 

@@ -17,7 +17,7 @@ static double mean(const double *v, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
         sum += v[i];
-    return sum / (double)n;
+    return isnan(sum) ? NAN : sum / (double)n; // without the sign that processors give it
 }
 
 static bool stretch(const contrast *c, const contrast_options *o, int64_t from, int64_t to,

@@ -39,14 +39,14 @@ static double row_mean(const loss_result *r, int64_t row, int64_t from, int64_t 
     double sum = 0;
     for (int64_t i = from; i < to; i++)
         sum += r->loss[row * r->n + i];
-    return sum / (double)(to - from);
+    return isnan(sum) ? NAN : sum / (double)(to - from); // without the sign that processors give it
 }
 
 static double mean_over(const loss_result *r, int64_t from, int64_t to) {
     double sum = 0;
     for (int64_t row = 0; row < r->rows; row++)
         sum += row_mean(r, row, from, to);
-    return sum / (double)r->rows;
+    return isnan(sum) ? NAN : sum / (double)r->rows;
 }
 
 static void stretches(loss_result *r) {

@@ -154,6 +154,8 @@ json_t *diff_contrast_json(const contrast *c) {
     put(v, "kl_row", c->kl ? json_integer(c->kl_row) : json_null(), &bad);
     put(v, "kl_position", c->kl ? json_integer(c->kl_at) : json_null(), &bad);
     put(v, "no_kl", c->why_no_kl[0] ? json_string(c->why_no_kl) : json_null(), &bad);
+    put(v, "no_spectra", c->why_no_spectrum[0] ? json_string(c->why_no_spectrum) : json_null(),
+        &bad);
     put(v, "heads", heads, &bad);
     return done(v, bad);
 }

@@ -211,15 +211,17 @@ static void print_stretches(const output *x, const contrast *c) {
                  "B - A", "95%", "KL", "agree");
     for (int i = 0; i < c->n_stretches; i++) {
         const contrast_stretch *s = &c->stretch[i];
-        char range[48] = "all", interval[48] = "-", kl[32] = "-";
+        char range[48] = "all", interval[48] = "-", kl[32] = "-", change[32] = "-";
         if (i + 1 < c->n_stretches)
             snprintf(range, sizeof range, "%lld-%lld", (long long)s->from, (long long)s->to);
         if (isfinite(s->change.lo))
             snprintf(interval, sizeof interval, "%+.4f to %+.4f", s->change.lo, s->change.hi);
+        if (isfinite(s->change.mean))
+            snprintf(change, sizeof change, "%+.4f", s->change.mean);
         if (c->kl)
             number(s->kl, kl);
-        output_print(x, "  %-14s %9.4f %9.4f %+10.4f %21s %10s %6.1f%%\n", range, s->loss[0],
-                     s->loss[1], s->change.mean, interval, kl, 100 * s->agree);
+        output_print(x, "  %-14s %9.4f %9.4f %10s %21s %10s %6.1f%%\n", range, s->loss[0],
+                     s->loss[1], change, interval, kl, 100 * s->agree);
     }
     if (c->kl)
         output_print(x,
@@ -228,6 +230,8 @@ static void print_stretches(const output *x, const contrast *c) {
                      c->kl_largest, (long long)c->kl_row, (long long)c->kl_at);
     else
         output_print(x, "  no KL: %s\n", c->why_no_kl);
+    if (c->why_no_spectrum[0])
+        output_print(x, "  no spectra: %s\n", c->why_no_spectrum);
 }
 
 static double change_of(const contrast_head *h) {

@@ -521,6 +521,47 @@ static void configs_are_compared_key_by_key(void **state) {
     run_free(&r);
 }
 
+// Finite weights whose product is not: losses, ranks and divergences are told, and what cannot be.
+static void a_model_that_overflows_is_compared_without_spectra(void **state) {
+    (void)state;
+    const char *from = "examples/small-deltanet";
+    tiny_model *m = tiny_load(from);
+    tiny_get(m, "model.layers.1.attn.v_proj.weight")->v[5] = 3e38f;
+    tiny_get(m, "model.layers.1.attn_norm.weight")->v[5] = 1e10f;
+    char model[600], tokenizer[600];
+    snprintf(model, sizeof model, "%s", tiny_save(m, "overflows"));
+    tiny_free(m);
+    size_t n = 0;
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", from);
+    char *text = files_read(tokenizer, &n);
+    files_write(files_path("overflows/tokenizer.json"), text, n);
+    free(text);
+    char out[600];
+    snprintf(out, sizeof out, "%s", files_path("overflows-out"));
+    run r = DIFF(0, from, model, "examples/text_kjv.txt", "--length", "128", "--out", out);
+    says(r.out, "  no spectra: overflows: layer ");
+    if (strstr(r.out, "-nan") || strstr(r.out, "+nan"))
+        fail_msg("a sign of what is no number: %s", r.out);
+    run_free(&r);
+    json_error_t why;
+    json_t *v = json_load_file(files_path("overflows-out/diff.json"), 0, &why);
+    const json_t *b = json_object_get(v, "behaviour"), *heads = json_object_get(b, "heads"),
+                 *all = json_array_get(json_object_get(b, "stretches"),
+                                       json_array_size(json_object_get(b, "stretches")) - 1);
+    assert_true(json_is_string(json_object_get(b, "no_spectra")));
+    assert_true(json_is_null(json_object_get(b, "no_kl")));
+    // A's loss is that of a text it was trained on; B's is no number.
+    double loss = json_number_value(json_array_get(json_object_get(all, "loss"), 0));
+    assert_true(loss > 1 && loss < 6);
+    assert_true(json_is_null(json_array_get(json_object_get(all, "loss"), 1)));
+    assert_int_equal(json_array_size(heads), 16);
+    // Layer 0 is the same in both.
+    const json_t *rank = json_object_get(json_array_get(heads, 0), "erank");
+    assert_true(json_number_value(json_array_get(rank, 0)) > 1);
+    assert_true(json_equal(json_array_get(rank, 0), json_array_get(rank, 1)));
+    json_decref(v);
+}
+
 static void layers_are_folded(void **state) {
     (void)state;
     item a[12], b[12];
@@ -573,6 +614,7 @@ int main(void) {
         cmocka_unit_test(B118_strict_alone_fails),
         cmocka_unit_test(names_that_cannot_be_printed_are_escaped),
         cmocka_unit_test(configs_are_compared_key_by_key),
+        cmocka_unit_test(a_model_that_overflows_is_compared_without_spectra),
         cmocka_unit_test(layers_are_folded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
