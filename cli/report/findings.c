@@ -162,7 +162,7 @@ bool report_comparison(assembly *a, size_t document, err *e) {
     if (!next)
         return true;
     double mean, lo, hi;
-    char how[96] = "", rest[64] = "";
+    char how[96] = "", rest[64] = "", last[320] = "";
     int64_t end = assembly_end(best);
     if (others)
         snprintf(rest, sizeof rest, " (%zu model%s left out, other tokens)", others,
@@ -172,9 +172,10 @@ bool report_comparison(assembly *a, size_t document, err *e) {
         return false;
     if (!isnan(lo))
         snprintf(how, sizeof how, ", paired %+.3f (95 %% %+.3f to %+.3f)", mean, lo, hi);
-    return page_item(
-        &a->page, WEIGHT_PLAIN, e,
-        "On %s at %" PRId64 " tokens %s has the lowest loss (%.4f nats/token), then %s "
-        "(%.4f%s); %s has the highest (%.4f)%s.",
-        best->p.document, end, best->p.model, b, next->p.model, n, how, worst->p.model, w, rest);
+    if (worst != next)
+        snprintf(last, sizeof last, "; %.250s has the highest (%.4f)", worst->p.model, w);
+    return page_item(&a->page, WEIGHT_PLAIN, e,
+                     "On %s at %" PRId64 " tokens %s has the lowest loss (%.4f nats/token), then %s "
+                     "(%.4f%s)%s%s.",
+                     best->p.document, end, best->p.model, b, next->p.model, n, how, last, rest);
 }
