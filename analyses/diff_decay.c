@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,15 +42,8 @@ static double *rates(const ckpt *c, const tensor *a_log, int64_t *n, err *e) {
     return NULL;
 }
 
-static int by_value(const void *x, const void *y) {
-    double a = *(const double *)x, b = *(const double *)y;
-    return (a > b) - (a < b);
-}
-
 static double median_half_life(double *rate, int64_t n) {
-    qsort(rate, (size_t)n, sizeof *rate, by_value);
-    double m = n % 2 ? rate[n / 2] : 0.5 * (rate[n / 2 - 1] + rate[n / 2]);
-    return M_LN2 / m;
+    return M_LN2 / order_median(rate, (size_t)n);
 }
 
 bool decay_diff_make(const ckpt *a, const ckpt *b, const tensor_diff *t, decay_diff *out, bool *ok,

@@ -3,6 +3,7 @@
 #include "analyses/explain_math.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <lapacke.h>
 #include <math.h>
@@ -150,16 +151,10 @@ static bool measure_window(const double *P, explain_figures *f, err *e) {
     return true;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *x, int n) {
     if (isnan(x[0])) // all of them are: the row has no such figure
         return NAN;
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+    return order_median(x, (size_t)n);
 }
 
 bool explain_measure(const recurrence *r, int draws, uint64_t seed, explain_figures *f, err *e) {

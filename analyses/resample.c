@@ -1,18 +1,14 @@
 #include "analyses/resample.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 #include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void resample_interval(double *v, int n, double *lo, double *hi) {
-    qsort(v, (size_t)n, sizeof *v, ascending);
+    qsort(v, (size_t)n, sizeof *v, order_ascending);
     *lo = v[(int)(0.025 * (n - 1) + 0.5)];
     *hi = v[(int)(0.975 * (n - 1) + 0.5)];
 }

@@ -2,6 +2,7 @@
 #include "analyses/spectrum_draw.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,18 +110,13 @@ static bool add_curves(figure *f, const spectrum_item *x, size_t n,
     return ok;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Median, least and largest of v[0..n), NaN left out.
 static void spread(double *v, int n, double *mid, double *lo, double *hi) {
     int k = 0;
     for (int i = 0; i < n; i++)
         if (!isnan(v[i]))
             v[k++] = v[i];
-    qsort(v, (size_t)k, sizeof *v, ascending);
+    qsort(v, (size_t)k, sizeof *v, order_ascending);
     *mid = k ? (v[(k - 1) / 2] + v[k / 2]) / 2 : NAN;
     *lo = k ? v[0] : NAN;
     *hi = k ? v[k - 1] : NAN;

@@ -3,6 +3,7 @@
 #include "analyses/spectrum_tokens.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,11 +19,6 @@ double spectrum_mode_half_life(double modulus, double log_scale, int64_t W) {
 // (close to what --cond measures).
 double spectrum_noise(const head_shape *s, const window_facts *f) {
     return s->erase == ERASE_NONE ? 0 : 1e-14 * s->K * f->norm2;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 typedef struct pile {
@@ -48,7 +44,7 @@ static double quantile(const pile *p, double q) {
 }
 
 static void quantiles(pile *p, const double *q, int n, double *out) {
-    qsort(p->v, p->n, sizeof *p->v, ascending);
+    qsort(p->v, p->n, sizeof *p->v, order_ascending);
     for (int i = 0; i < n; i++)
         out[i] = quantile(p, q[i]);
 }

@@ -1,18 +1,14 @@
 #include "bench/stats.h"
 
+#include "core/order.h"
 #include "core/random.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void stats_sort(double *x, size_t n) {
-    qsort(x, n, sizeof *x, ascending);
+    qsort(x, n, sizeof *x, order_ascending);
 }
 
 static double sorted_quantile(const double *x, size_t n, double q) {

@@ -4,6 +4,7 @@
 #include "analyses/report/head_stats.h"
 #include "analyses/report/over_rows.h"
 #include "analyses/resample.h"
+#include "core/order.h"
 #include "core/parcel.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
@@ -376,6 +377,21 @@ static void intervals_of_few_rows_end_where_all_resamples_say(void **unused) {
     assert_true(worst < 4 * sqrt(0.025 * 0.975 / RESAMPLE_DEFAULT));
 }
 
+// No numbers, one, two, three; infinite ones are numbers.
+static void medians_lie_in_the_middle(void **unused) {
+    (void)unused;
+    assert_true(isnan(order_median(NULL, 0)));
+    near("of one", order_median((double[]){-7}, 1), -7, 0);
+    near("of two", order_median((double[]){5, 1}, 2), 3, 0);
+    near("of three", order_median((double[]){2, INFINITY, -INFINITY}, 3), 2, 0);
+    double v[101];
+    for (int i = 0; i < 101; i++)
+        v[i] = 37 * i % 101;
+    near("of 0 to 100", order_median(v, 101), 50, 0);
+    for (int i = 0; i < 101; i++)
+        near("in order", v[i], i, 0);
+}
+
 static void a_row_that_is_infinite_leaves_resamples_without_it(void **unused) {
     (void)unused;
     err e = {0};
@@ -468,6 +484,7 @@ int main(void) {
         CASE(S07_auc_counts_pairs_and_halves_ties),
         CASE(intervals_over_rows_resample_whole_rows),
         CASE(intervals_of_few_rows_end_where_all_resamples_say),
+        CASE(medians_lie_in_the_middle),
         CASE(a_row_that_is_infinite_leaves_resamples_without_it),
         CASE(intervals_have_the_width_of_the_standard_error),
         CASE(a_parcel_comes_back_bit_by_bit),

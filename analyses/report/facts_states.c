@@ -2,6 +2,7 @@
 #include "analyses/erank_stats.h"
 #include "analyses/report/maker.h"
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -74,28 +75,18 @@ static void growth(maker *m) {
     free(norm);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n) {
-    qsort(v, n, sizeof *v, by_size);
-    return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 // x [n] -> how many robust standard deviations each lies from their median.
 static void robust(double *x, size_t n, double *scratch) {
     size_t known = 0;
     for (size_t i = 0; i < n; i++)
         if (isfinite(x[i]))
             scratch[known++] = x[i];
-    double middle = median(scratch, known);
+    double middle = order_median(scratch, known);
     known = 0;
     for (size_t i = 0; i < n; i++)
         if (isfinite(x[i]))
             scratch[known++] = fabs(x[i] - middle);
-    double spread = 1.4826 * median(scratch, known);
+    double spread = 1.4826 * order_median(scratch, known);
     for (size_t i = 0; i < n; i++)
         x[i] = spread > 0 ? (x[i] - middle) / spread : x[i] == middle ? 0 : NAN;
 }

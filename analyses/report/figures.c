@@ -1,6 +1,7 @@
 #include "analyses/report/figures.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -31,11 +32,6 @@ static const signal_kind kinds[] = {
     {"gate", "half-life of the gate along the row", "half-life", "tokens", HEAD_FORGET, true},
 };
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Over rows, bins first .. last - 1 and heads that have the signal: their mean; of half-lives, which lie
 // orders of magnitude apart, the median of the heads'. scratch: room for all heads.
 static double value_of(const pair *p, const signal_kind *k, int64_t first, int64_t last,
@@ -60,8 +56,7 @@ static double value_of(const pair *p, const signal_kind *k, int64_t first, int64
     if (n == 0)
         return NAN;
     if (k->half_life) {
-        qsort(scratch, n, sizeof *scratch, by_size);
-        double forget = scratch[n / 2];
+        double forget = order_median(scratch, n);
         return forget > 0 ? M_LN2 / forget : NAN;
     }
     double sum = 0;

@@ -1,6 +1,7 @@
 #include "analyses/report/maker.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -112,20 +113,13 @@ void maker_number(maker *m, const char *name, double v, const char *unit, place 
     maker_fact(m, name, (over_rows){v, NAN, NAN}, unit, where, how);
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // v [n] without NaN, in any order.
 static double one_of(double *v, size_t n, over_heads kind) {
     double sum = 0, largest = -INFINITY;
     if (n == 0)
         return NAN;
-    if (kind == OVER_MEDIAN) {
-        qsort(v, n, sizeof *v, by_size);
-        return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-    }
+    if (kind == OVER_MEDIAN)
+        return order_median(v, n);
     for (size_t i = 0; i < n; i++) {
         sum += v[i];
         largest = fmax(largest, v[i]);

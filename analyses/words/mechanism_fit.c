@@ -2,6 +2,7 @@
 #include "analyses/words/mechanism_fit.h"
 
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <lapacke.h>
 #include <math.h>
@@ -18,16 +19,6 @@ double mechanism_distance2(const double *a, const double *b, int n) {
     for (int i = 0; i < n; i++)
         sum += (a[i] - b[i]) * (a[i] - b[i]);
     return sum;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *x, int64_t n) {
-    qsort(x, (size_t)n, sizeof *x, ascending);
-    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 // B_g = U^T A_g U for the r last columns of U [K, K].
@@ -63,7 +54,7 @@ static fit fit_pairs(const double *B, int r, const word_task *t, double *error, 
             unit += d;
         }
     unit /= (double)(pairs > 0 ? pairs : 1);
-    qsort(scratch, (size_t)pairs, sizeof *scratch, ascending);
+    qsort(scratch, (size_t)pairs, sizeof *scratch, order_ascending);
     // A tenth of the pairs may coincide: one element that a trained model gets wrong.
     fit f = {.faithful = unit > 1e-12 && pairs > 0 && scratch[pairs / 10] > 0.04 * unit};
     for (int g = 0; g < n && f.faithful; g++)
@@ -85,7 +76,7 @@ static fit fit_pairs(const double *B, int r, const word_task *t, double *error, 
     if (!f.faithful)
         return f;
     memcpy(scratch, error, (size_t)n * (size_t)n * sizeof *error);
-    f.median = median(scratch, (int64_t)n * n);
+    f.median = order_median(scratch, (size_t)n * (size_t)n);
     f.rms = sqrt(sum / n / n);
     return f;
 }
@@ -146,7 +137,7 @@ bool mechanism_fit(const double *A, double *cov, const word_task *t, mechanism_h
             scratch[2 * k] = error[(size_t)g * (size_t)n + (size_t)k];
             scratch[2 * k + 1] = error[(size_t)k * (size_t)n + (size_t)g];
         }
-        h->error[g] = n >= 2 ? median(scratch, 2 * n) : 0;
+        h->error[g] = n >= 2 ? order_median(scratch, 2 * (size_t)n) : 0;
         turns(B + (size_t)g * (size_t)(best * best), best, h->eig + (size_t)g * (size_t)best,
               &h->angle[g], &h->determinant[g]);
     }

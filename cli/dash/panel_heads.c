@@ -2,6 +2,7 @@
 #include "cli/dash/heads.h"
 #include "cli/dash/heads_table.h"
 #include "cli/dash/panel.h"
+#include "core/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,11 +75,6 @@ typedef struct range {
     int nan, n;
 } range;
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static range range_of(const scene *x) {
     enum { MOST = 4096 };
     double v[MOST];
@@ -96,10 +92,9 @@ static range range_of(const scene *x) {
     const card *c = dash_card(x->d);
     head_shape s = c ? c->s : (head_shape){0};
     if (g.n) {
-        qsort(v, (size_t)g.n, sizeof *v, ascending);
+        g.median = order_median(v, (size_t)g.n);
         g.least = v[0];
         g.most = v[g.n - 1];
-        g.median = v[g.n / 2];
     }
     g.lo = g.least;
     g.hi = g.most;

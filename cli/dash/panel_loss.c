@@ -6,6 +6,7 @@
 
 #include "analyses/loss.h"
 #include "core/mem.h"
+#include "core/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,11 +91,6 @@ static void fill(const plotarea *p, const scene *x, int model, bool diff, plot_c
     c->points = x->t1 - x->t0 <= p->n || x->d->look.points;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // 10% and 90% of the raw losses of each dot column, as sparse dots.
 static void draw_band(surface *s, const plotarea *p, const scene *x, const run *r, double lo,
                       double hi) {
@@ -111,7 +107,7 @@ static void draw_band(surface *s, const plotarea *p, const scene *x, const run *
         }
         if (n < 2)
             continue;
-        qsort(v, (size_t)n, sizeof *v, ascending);
+        qsort(v, (size_t)n, sizeof *v, order_ascending);
         double low = plotarea_scaled(v[(n - 1) / 10], x->d->look.scale),
                high = plotarea_scaled(v[(n - 1) - (n - 1) / 10], x->d->look.scale);
         if (low >= lo && low <= hi)

@@ -5,6 +5,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
+#include "core/order.h"
 #include "core/text.h"
 
 #include <poll.h>
@@ -48,11 +49,6 @@ static bool compute(app *a, err *e) {
     return ok;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // Least, median and largest effective rank of a layer's heads at the end; the number of them.
 static int layer_ranks(const run *r, int layer, double out[3]) {
     double v[1024];
@@ -63,10 +59,9 @@ static int layer_ranks(const run *r, int layer, double out[3]) {
         if (at >= 0 && isfinite(y))
             v[n++] = y;
     }
-    qsort(v, (size_t)n, sizeof *v, ascending);
     if (n) {
+        out[1] = order_median(v, (size_t)n);
         out[0] = v[0];
-        out[1] = v[n / 2];
         out[2] = v[n - 1];
     }
     return n;
