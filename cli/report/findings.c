@@ -175,7 +175,8 @@ bool report_comparison(assembly *a, size_t document, err *e) {
     if (worst != next)
         snprintf(last, sizeof last, "; %.250s has the highest (%.4f)", worst->p.model, w);
     return page_item(&a->page, WEIGHT_PLAIN, e,
-                     "On %s at %" PRId64 " tokens %s has the lowest loss (%.4f nats/token), then %s "
+                     "On %s at %" PRId64
+                     " tokens %s has the lowest loss (%.4f nats/token), then %s "
                      "(%.4f%s)%s%s.",
                      best->p.document, end, best->p.model, b, next->p.model, n, how, last, rest);
 }
