@@ -6,6 +6,7 @@
 #include "analyses/resample.h"
 #include "core/order.h"
 #include "core/parcel.h"
+#include "core/random.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/tiny_steps.h"
@@ -312,6 +313,32 @@ static void S07_auc_counts_pairs_and_halves_ties(void **unused) {
     assert_true(isnan(auc));
 }
 
+// Against drawn means of uniform numbers; of one and two boundaries there are closed forms.
+static void S07_few_boundaries_are_told_by_chance(void **unused) {
+    (void)unused;
+    enum { DRAWS = 200000 };
+    near("one", boundary_by_chance(1, 0.9), 0.1, 1e-12);
+    near("two", boundary_by_chance(2, 0.9), 0.02, 1e-12); // (2 - 1.8)^2 / 2
+    near("half", boundary_by_chance(7, 0.5), 0.5, 1e-12);
+    uint64_t seed = 5;
+    double worst = 0;
+    static const int n[] = {3, 5, 20, 21, 60};
+    static const double auc[] = {0.8, 0.7, 0.6, 0.6, 0.55};
+    for (int i = 0; i < 5; i++) {
+        int above = 0;
+        for (int k = 0; k < DRAWS; k++) {
+            double sum = 0;
+            for (int j = 0; j < n[i]; j++)
+                sum += random_uniform(&seed);
+            above += sum > auc[i] * n[i];
+        }
+        double p = (double)above / DRAWS;
+        worst = fmax(worst, fabs(boundary_by_chance(n[i], auc[i]) - p) / sqrt(p * (1 - p) / DRAWS));
+    }
+    printf("measured: %.1f standard deviations of drawn shares\n", worst);
+    assert_true(worst < 4.5);
+}
+
 // ---- over rows ----------------------------------------------------------------------------------
 
 static void intervals_over_rows_resample_whole_rows(void **unused) {
@@ -482,6 +509,7 @@ int main(void) {
         CASE(S06_gates_betas_and_keys_have_closed_forms),
         CASE(S07_a_gate_that_is_zero_at_boundaries_has_auc_one),
         CASE(S07_auc_counts_pairs_and_halves_ties),
+        CASE(S07_few_boundaries_are_told_by_chance),
         CASE(intervals_over_rows_resample_whole_rows),
         CASE(intervals_of_few_rows_end_where_all_resamples_say),
         CASE(medians_lie_in_the_middle),

@@ -55,6 +55,18 @@ bool boundary_auc(const float *signal, const bool *mark, int64_t n, double sign,
     return true;
 }
 
+// 1/n! sum_k (-1)^k C(n, k) (x - k)^n over k < x, with x = n (1 - auc).
+double boundary_by_chance(int64_t n, double auc) {
+    enum { EXACT = 20 }; // beyond, terms cancel and a normal distribution is close
+    if (n > EXACT)
+        return 0.5 * erfc((auc - 0.5) * sqrt(12 * (double)n) / M_SQRT2);
+    double x = (double)n * (1 - auc), sum = 0;
+    for (int64_t k = 0; (double)k < x; k++)
+        sum += (k % 2 ? -1 : 1) * exp((double)n * log(x - (double)k) - lgamma((double)k + 1) -
+                                      lgamma((double)(n - k) + 1));
+    return sum;
+}
+
 static double mean_at(const float *signal, const bool *mark, int64_t n) {
     double sum = 0;
     int64_t count = 0;

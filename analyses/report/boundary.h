@@ -35,9 +35,15 @@ typedef enum {
 int64_t boundary_mark(const int32_t *ids, int64_t T, const int64_t *starts, int64_t n, int32_t bos,
                       bool *mark);
 
-// NaNs are left out; NaN when either kind of token is missing.
+// signal, mark [n]; sign 1 when boundaries are looked for among large signals, -1 among small ones. NaNs
+// are left out; NaN when either kind of token is missing. False: no memory.
 bool boundary_auc(const float *signal, const bool *mark, int64_t n, double sign, double *auc,
                   err *e);
+
+// Probability that n boundaries (>= 1) have an AUC above `auc` (0.5 .. 1) by a signal that has nothing to do
+// with them, among many other tokens: that the mean of n numbers, each anywhere in 0 .. 1 alike, is larger
+// (Irwin 1927, Hall 1927). Few boundaries and many heads always give some that seem to notice them.
+double boundary_by_chance(int64_t n, double auc);
 
 // One row's numbers [H, BOUNDARY_NUMBERS] of a layer (index into *s, which has traces), and its aligned
 // response [H, BOUNDARY_ALIGNED, BOUNDARY_SPAN].

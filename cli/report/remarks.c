@@ -1,4 +1,5 @@
 // What else a report says about a model and a document.
+#include "analyses/report/boundary.h"
 #include "cli/report/teller.h"
 
 #include <inttypes.h>
@@ -101,7 +102,7 @@ static void saturation_remark(teller *t, const char *name, const char *what) {
 }
 
 static void boundary_remark(teller *t) {
-    char name[32];
+    char name[32], chance[64] = "";
     double n = teller_value(t, "boundaries", FACT_NONE);
     if (!(n > 0))
         return;
@@ -109,12 +110,16 @@ static void boundary_remark(teller *t) {
     size_t h = teller_most(t->v, t->H, 1), found = teller_above(t->v, t->H, NOTICES_BOUNDARY);
     if (h == t->H)
         return;
+    // Gates and norms are looked at: two chances a head.
+    double lucky = 2 * (double)t->H * boundary_by_chance((int64_t)n, NOTICES_BOUNDARY);
+    if (lucky >= 0.5)
+        snprintf(chance, sizeof chance, " (of so few, about %.0f would by chance)", lucky);
     teller_say(
         t, WEIGHT_PLAIN,
         "Document boundaries (%.0f): %zu of %zu heads tell them from other tokens with an AUC "
-        "above "
-        "%.1f; %s best (%.3f).",
-        n, found, t->H, NOTICES_BOUNDARY, assembly_head_name(t->x, h, name, sizeof name), t->v[h]);
+        "above %.1f%s; %s best (%.3f).",
+        n, found, t->H, NOTICES_BOUNDARY, chance, assembly_head_name(t->x, h, name, sizeof name),
+        t->v[h]);
 }
 
 bool report_remarks(assembly *a, const assembly_pair *x, err *e) {
