@@ -125,6 +125,42 @@ static double value(const lines *l, const char *name, const char *model, int lay
     return json_is_null(v) ? NAN : json_number_value(v);
 }
 
+static bool starts(const char *text, const char *with) {
+    return text && strncmp(text, with, strlen(with)) == 0;
+}
+
+// What docs/facts.md calls a share lies in 0 .. 1, and a half-life that is none says of the two reasons the
+// one that the share of modes without decay allows. Returns how many shares were seen.
+static int shares_are_shares(const lines *l) {
+    static const char *const names[] = {
+        "accuracy",       "top_energy",     "gate_open",       "gate_closed",
+        "gate_saturated", "beta_low",       "beta_high",       "beta_saturated",
+        "reflecting",     "key_overlap",    "key_pca3",        "key_pca3_centred",
+        "complex_share",  "negative_share", "half_life_never", "boundary_auc"};
+    int seen = 0;
+    double never = NAN;
+    for (size_t i = l->n; i-- > 0;) { // backwards: half_life stands in front of its share
+        const char *name = json_string_value(json_object_get(l->v[i], "name")),
+                   *how = json_string_value(json_object_get(l->v[i], "how"));
+        const json_t *v = json_object_get(l->v[i], "value");
+        double x = json_number_value(v);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (strcmp(name, names[k]) == 0 && !json_is_null(v)) {
+                if (!(x >= 0 && x <= 1 + 1e-12))
+                    fail_msg("a share: %s", json_dumps(l->v[i], JSON_SORT_KEYS));
+                seen++;
+            }
+        if (strcmp(name, "half_life_never") == 0)
+            never = x;
+        if (strcmp(name, "half_life") == 0 && json_is_null(v) && !starts(how, "no window")) {
+            // At 1/2 the median lies between a mode that decays and one that does not.
+            assert_true(starts(how, "never") ? never >= 0.5 : starts(how, "shorter"));
+            assert_true(!starts(how, "shorter") || never <= 0.5);
+        }
+    }
+    return seen;
+}
+
 static npy shared_array(const char *name) {
     err e = {0};
     npy a = {0};
@@ -193,6 +229,7 @@ static void facts_agree_with_a_float64_program(void **unused) {
     assert_true(worst_loss < 1e-5 && worst_rank < 1e-3 && worst_norm < 1e-3);
     double error = value(&l, "precision_error", name, -1, -1, -1, -1);
     assert_true(error > 0 && error < 1e-3);
+    assert_true(shares_are_shares(&l) > 1000);
     npy_free(&loss);
     npy_free(&rank);
     npy_free(&norm);
@@ -228,6 +265,7 @@ static void every_fact_is_documented_and_finite_or_explained(void **unused) {
             fail_msg("%s is null and does not say why", json_dumps(l.v[i], JSON_SORT_KEYS));
     }
     assert_true(value(&l, "boundaries", "small-deltaproduct2", -1, -1, -1, -1) == 2);
+    assert_true(shares_are_shares(&l) > 100);
     assert_true(value(&l, "documents", "small-deltaproduct2", -1, -1, -1, -1) == 3);
     lines_free(&l);
     free(doc);

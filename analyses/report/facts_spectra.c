@@ -116,7 +116,7 @@ static void never(maker *m, const row_value *v, size_t n) {
         for (size_t k = 0; k < n; k++)
             if (v[k].row == i) {
                 all++;
-                kept += isinf(v[k].v);
+                kept += v[k].v == INFINITY; // and not LOST
             }
         m->by_row[i] = all ? (double)kept / (double)all : NAN;
     }
@@ -130,7 +130,7 @@ static void half_life_of(maker *m, row_value *v, size_t n, int64_t W, place wher
     over_rows life = rows_median(&m->draws, v, n);
     if (n == 0)
         snprintf(how, sizeof how, "no window tells: K / n_h tokens are too many for these rows");
-    else if (isinf(life.value))
+    else if (life.value == INFINITY)
         snprintf(how, sizeof how,
                  "never: the median mode of products of %lld tokens does not decay", (long long)W);
     else if (life.value == LOST)
