@@ -1,6 +1,7 @@
 #include "cli/dash/scene.h"
 
 #include "analyses/spectrum.h"
+#include "core/order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,11 +114,8 @@ static double tried(const scene *x, int head, char *state) {
     return NAN;
 }
 
-static int descending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
+// The median over modes as analyses/spectrum_stats.c takes it: what is lost in rounding is short, by no known
+// measure.
 static double half_life(const scene *x, const spot_window *w, int head, char *state) {
     if (!spectrum_window_tells(&x->r->head[head].s, x->spot->W)) {
         *state = '-';
@@ -125,11 +123,19 @@ static double half_life(const scene *x, const spot_window *w, int head, char *st
     }
     double v[1024];
     int n = w->K < 1024 ? w->K : 1024;
-    for (int i = 0; i < n; i++)
-        v[i] = spectrum_mode_half_life(hypot(w->eig[2 * i], w->eig[2 * i + 1]), w->facts.log_scale,
-                                       x->spot->W);
-    qsort(v, (size_t)n, sizeof *v, descending);
-    return v[n / 2];
+    const double noise = spectrum_noise(&x->r->head[head].s, &w->facts);
+    int lost = 0;
+    for (int i = 0; i < n; i++) {
+        double modulus = hypot(w->eig[2 * i], w->eig[2 * i + 1]);
+        bool known = modulus > noise || modulus == 0;
+        v[i] = known ? spectrum_mode_half_life(modulus, w->facts.log_scale, x->spot->W) : 0;
+        lost += !known;
+    }
+    double median = order_median(v, (size_t)n);
+    if (2 * lost < n)
+        return median;
+    *state = '-';
+    return NAN;
 }
 
 double scene_metric(const scene *x, metric m, int head, char *state) {
