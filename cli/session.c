@@ -187,9 +187,9 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
     r->length = s->o->length ? s->o->length : r->d.n;
     if (r->length > r->d.n) {
         if (!s->told)
-            say_note("%s has %lld tokens, fewer than --length %lld: one row of %lld",
-                     text_show(shown), (long long)r->d.n, (long long)s->o->length,
-                     (long long)r->d.n);
+            say_note("%s has %lld token%s, fewer than --length %lld: one row of %lld",
+                     text_show(shown), (long long)r->d.n, r->d.n == 1 ? "" : "s",
+                     (long long)s->o->length, (long long)r->d.n);
         r->length = r->d.n;
     }
     if (r->length < least) {

@@ -547,6 +547,43 @@ static void a_head_without_a_state_hides_no_growth(void **unused) {
     lines_free(&l);
 }
 
+// A report says no more than it saw: rows that end at the training length (512 here), or of which nobody
+// knows one, tell nothing about what lies beyond it. Two models that agree have no highest.
+static void nothing_is_said_about_what_was_not_read(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *length, *train, *says[3], *not [2];
+    } tries[] = {
+        {"128", NULL, {"Nothing broke:", "Nothing was read beyond"}, {"no rise beyond", "highest"}},
+        {"128", "128", {"Nothing was read beyond"}, {"no rise beyond", "highest"}},
+        {"130", "128", {"lowest loss"}, {"Nothing was read beyond", "highest"}},
+    };
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        const char *words[16] = {DN, DN, "--doc", TEXT, "--length", tries[i].length, "--out"};
+        words[7] = out_folder("seen-out");
+        if (tries[i].train) {
+            words[8] = "--train-length";
+            words[9] = tries[i].train;
+        }
+        run r = report(0, words);
+        for (int k = 0; k < 3; k++)
+            if (tries[i].says[k] && !strstr(r.out, tries[i].says[k]))
+                fail_msg("try %zu: \"%s\" is not in: %s", i, tries[i].says[k], r.out);
+        for (int k = 0; k < 2; k++)
+            if (strstr(r.out, tries[i].not [k]))
+                fail_msg("try %zu: \"%s\" is in: %s", i, tries[i].not [k], r.out);
+        run_free(&r);
+    }
+    // One document long enough, one not.
+    const char *text = keep(files_path("brief.txt"));
+    files_text(text, "In the beginning God created the heaven and the earth.");
+    run r = report(0, WORDS(DP, "--doc", TEXT, "--doc", text, "--length", "200", "--train-length",
+                            "100", "--out", out_folder("some-out")));
+    if (!strstr(r.out, "1 of 2 readings do not go beyond the training length"))
+        fail_msg("said: %s", r.out);
+    run_free(&r);
+}
+
 // ---- heads out of line --------------------------------------------------------------------------
 
 // B128: heads of a random model are alike; the one whose A_log is shifted is first in the list, and is
@@ -780,6 +817,7 @@ int main(void) {
         CASE(a_damaged_model_is_named_and_the_others_are_read),
         CASE(losses_that_are_not_finite_are_findings),
         CASE(a_head_without_a_state_hides_no_growth),
+        CASE(nothing_is_said_about_what_was_not_read),
         CASE(B128_a_head_with_another_A_log_is_first_among_outliers),
         CASE(names_on_the_page_are_escaped),
         CASE(the_page_needs_nothing_else),

@@ -41,6 +41,24 @@ static bool put_missing(assembly *a, err *e) {
 // Forty checkpoints on three documents say more than anybody reads at once.
 enum { MOST_FINDINGS = 60 };
 
+// Readings that end before the training length, or of models without one, say nothing about what is
+// behind it, and "nothing broke" must not sound as if they did.
+static size_t not_beyond(const assembly *a, size_t *read, bool *unknown) {
+    size_t n = 0;
+    *read = 0;
+    *unknown = false;
+    for (size_t i = 0; i < a->r->n_pairs; i++) {
+        const assembly_pair *x = &a->pair[i];
+        if (!assembly_has(x))
+            continue;
+        bool short_of = x->p.loss.train_length <= 0 || assembly_end(x) <= x->p.loss.train_length;
+        *unknown |= x->p.loss.train_length <= 0;
+        n += short_of;
+        ++*read;
+    }
+    return n;
+}
+
 static bool put_findings(assembly *a, err *e) {
     const report *r = a->r;
     size_t n = 0;
@@ -52,11 +70,28 @@ static bool put_findings(assembly *a, err *e) {
         if (assembly_has(&a->pair[i]))
             ok = report_problems(a, &a->pair[i], &n, e);
     ok = ok && page_weigh_items(&a->page, first, MOST_FINDINGS, e);
+    size_t read;
+    bool unknown;
+    size_t inside = not_beyond(a, &read, &unknown);
     if (ok && n == 0)
+        ok = page_item(&a->page, WEIGHT_GOOD, e,
+                       "Nothing broke%s: no loss or state that is not finite, no jump%s.",
+                       a->n_missing ? " in what was read" : "",
+                       inside == read ? ", no state out of line"
+                                      : ", no rise beyond the training length, no head that grows "
+                                        "or is out of line");
+    if (ok && inside)
         ok =
-            page_item(&a->page, WEIGHT_GOOD, e,
-                      "Nothing broke: no loss or state that is not finite, no jump, no rise beyond "
-                      "the training length, no head that grows or is out of line.");
+            inside == read
+                ? page_item(&a->page, WEIGHT_PLAIN, e,
+                            "Nothing was read beyond the training length%s: what happens there is "
+                            "not known.",
+                            unknown ? " (--train-length names one where the config does not)" : "")
+                : page_item(&a->page, WEIGHT_PLAIN, e,
+                            "%zu of %zu readings do not go beyond the training length%s: what "
+                            "happens there is not known.",
+                            inside, read,
+                            unknown ? " (--train-length names one where the config does not)" : "");
     return ok;
 }
 

@@ -172,7 +172,7 @@ bool report_comparison(assembly *a, size_t document, err *e) {
         return false;
     if (!isnan(lo))
         snprintf(how, sizeof how, ", paired %+.3f (95 %% %+.3f to %+.3f)", mean, lo, hi);
-    if (worst != next)
+    if (w > n)
         snprintf(last, sizeof last, "; %.250s has the highest (%.4f)", worst->p.model, w);
     return page_item(&a->page, WEIGHT_PLAIN, e,
                      "On %s at %" PRId64
