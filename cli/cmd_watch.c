@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/report/launch.h"
 #include "cli/report/option_rows.h"
+#include "cli/report/report_rules.h"
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "cli/watch/round.h"
@@ -75,8 +76,8 @@ static bool check(const job *j, err *e) {
     const text_list *documents = &j->own->report.documents;
     launch l;
     if (o->n_operands != 1)
-        return err_set(e, ERR_USAGE, "watch: takes the folder of one training run, got %zu words",
-                       o->n_operands);
+        return err_set(e, ERR_USAGE, "watch: takes the folder of one training run, got %s",
+                       o->n_operands ? "several" : "none");
     if (!o->out)
         return err_set(e, ERR_USAGE, "watch: a folder for the results is missing; add --out OUT");
     if (documents->n == 0)
@@ -98,6 +99,11 @@ static bool check(const job *j, err *e) {
         if (!file_exists(documents->v[i]))
             return err_set(e, ERR_MISSING, "%s: no such file", text_show(documents->v[i]));
     }
+    // The first checkpoint may be hours away: what is wrong with the rules is told before it.
+    report_rules rules;
+    if (!report_rules_open(&rules, j->own->report.rules, j->own->report.baseline, e))
+        return false;
+    report_rules_free(&rules);
     return true;
 }
 

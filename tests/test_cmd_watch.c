@@ -255,15 +255,33 @@ static void every_mistake_is_one_sentence(void **state) {
     (void)state;
     char run[600], out[600];
     places("wrong", run, out);
-    static const struct {
+    char bad[600], asks[600];
+    snprintf(bad, sizeof bad, "%s/bad.ini", root);
+    snprintf(asks, sizeof asks, "%s/asks.ini", root);
+    files_text(bad, "a = loss < 1\nloss <\n");
+    files_text(asks, "a = loss < baseline\n");
+    const struct {
         int code;
-        const char *argv[8], *says;
+        const char *argv[11], *says;
     } tries[] = {
         {2, {"watch", "--once"}, "takes the folder of one training run"},
         {2, {"watch", "x", "--once"}, "add --out OUT"},
         {2, {"watch", "x", "--once", "--out", "y"}, "add --doc DOCUMENT"},
         {2, {"watch", "x", "--out", "y", "--doc", "-"}, "standard input can be read only once"},
         {1, {"watch", "x", "--out", "y", "--doc", "none.txt"}, "none.txt: no such file"},
+        // Rules are read before the first checkpoint is there.
+        {1,
+         {"watch", run, "--out", out, "--doc", "README.md", "--rules", "none.ini"},
+         "none.ini: No such file"},
+        {1,
+         {"watch", run, "--out", out, "--doc", "README.md", "--rules", bad},
+         "bad.ini, line 2, character 7: expected a number"},
+        {2,
+         {"watch", run, "--out", out, "--doc", "README.md", "--rules", asks},
+         "asks.ini, line 1: rule \"a\" needs a baseline"},
+        {2,
+         {"watch", run, "--out", out, "--doc", "README.md", "--baseline", out},
+         "means nothing without --rules"},
         {1, {"watch", "no-such", "--out", "y", "--doc", "README.md"}, "no-such: no such folder"},
         {1, {"watch", "README.md", "--out", "y", "--doc", "README.md"}, "is a file"},
     };

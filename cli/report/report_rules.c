@@ -15,8 +15,9 @@ bool report_rules_open(report_rules *r, const char *path, const char *baseline, 
               (r->at = rules_positions(&r->rules, &r->n_at, e)) != NULL;
     const rule *asks = ok ? rules_baseline(&r->rules) : NULL;
     if (asks && !baseline)
-        ok = err_set(e, ERR_USAGE, "%s:%d: rule %s needs a baseline; add --baseline FILE",
-                     text_show(path), asks->line, asks->name);
+        ok =
+            err_set(e, ERR_USAGE, "%s, line %d: rule \"%s\" needs a baseline: give --baseline FILE",
+                    text_show(path), asks->line, asks->name);
     if (ok && baseline) {
         ok = facts_read_at(baseline, &r->baseline, e);
         r->has_baseline = ok;
