@@ -92,6 +92,7 @@ typedef struct config_change {
 typedef struct config_diff {
     config_change *v; // sorted by key
     size_t n, room;
+    size_t taken;      // keys that the globs take, equal ones too
     bool has_a, has_b; // there is a config.json; without both nothing is compared
 } config_diff;
 // a, b: paths of models. The globs choose among "config:KEY". On failure *out is empty.

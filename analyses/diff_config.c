@@ -79,9 +79,10 @@ static bool one_key(walk *w, const char *before, const char *key, json_t *a, jso
         w->depth--;
         return ok;
     }
-    if (!nothing(a) && !nothing(b) && same(a, b))
+    if (!diff_takes(w->o, called))
         return true;
-    return !diff_takes(w->o, called) || add(w, full, a, b);
+    w->out->taken++;
+    return (!nothing(a) && !nothing(b) && same(a, b)) || add(w, full, a, b);
 }
 
 static bool compare(walk *w, const char *before, json_t *a, json_t *b) {

@@ -70,6 +70,12 @@ static bool find_decays(job *j, err *e) {
     return ok && j->decay;
 }
 
+// A misspelt --include would let --strict pass whatever has changed.
+static bool took_something(const job *j, err *e) {
+    return j->own->include.n == 0 || j->d.n || j->config.taken ||
+           err_set(e, ERR_INPUT, "option --include: fits no tensor's name");
+}
+
 static bool tensors(job *j, err *e) {
     progress bar;
     progress_begin(&bar, "diff", 1, STDERR_FILENO);
@@ -84,7 +90,8 @@ static bool tensors(job *j, err *e) {
     for (int i = 0; ok && i < 2; i++)
         ok = (j->c[i] = ckpt_open(j->o->model[i], e)) != NULL;
     ok = ok && ckpt_diff_make(j->c[0], j->c[1], &how, &j->d, e) && find_decays(j, e) &&
-         config_diff_make(j->o->model[0], j->o->model[1], &how, &j->config, e);
+         config_diff_make(j->o->model[0], j->o->model[1], &how, &j->config, e) &&
+         took_something(j, e);
     progress_end(&bar);
     if (!ok)
         return false;

@@ -188,7 +188,7 @@ bool diff_print(const output *x, const ckpt_diff *d, const decay_list *decay, si
     for (int c = DIFF_EQUAL; c < DIFF_CLASSES; c++)
         print_class(x, &groups, (diff_class)c, full);
     print_decays(x, d, decay, n_decay, full);
-    if (ckpt_diff_same(d))
+    if (ckpt_diff_same(d) && (d->n || !d->left_out))
         output_print(x, "  no tensor differs\n");
     diff_groups_free(&groups);
     return true;

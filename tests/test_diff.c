@@ -516,6 +516,18 @@ static void configs_are_compared_key_by_key(void **state) {
     says(r.out, "1e-05 -> 1e-06");
     says(r.out, "hi\\x07");
     run_free(&r);
+    // A glob that takes nothing is a mistake; one that chooses keys of the configs does take something.
+    r = DIFF(1, a, files_path("cb"), "--strict", "--include", "*.w");
+    says(r.err, "option --include: fits no tensor's name");
+    run_free(&r);
+    r = DIFF(0, a, files_path("cb"), "--strict", "--exclude", "*");
+    run_free(&r);
+    r = DIFF(4, a, files_path("cb"), "--strict", "--exclude", "w");
+    says(r.out, "inner.eps");
+    assert_null(strstr(r.out, "no tensor differs"));
+    run_free(&r);
+    r = DIFF(0, a, files_path("cb"), "--strict", "--include", "config:rope_theta");
+    run_free(&r);
     files_text(files_path("cb/config.json"), "{\"a\": ");
     r = DIFF(1, a, files_path("cb"));
     run_free(&r);
