@@ -51,12 +51,16 @@ json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *w
     if (json_error_code(&je) == json_error_duplicate_key && je.position > 0 &&
         (size_t)je.position <= n)
         dup = key_before(text, (size_t)je.position, key, sizeof key);
+    // "line 7" of a file is not told to have a line 1.
+    char line[32] = "";
+    if (!what || strncmp(what, "line ", 5) != 0)
+        snprintf(line, sizeof line, "line %d, ", je.line);
     if (dup)
-        err_set(e, ERR_INPUT, "%s: %s%sholds the key \"%s\" twice (line %d, column %d)",
-                text_show(file), a, b, dup, je.line, je.column);
+        err_set(e, ERR_INPUT, "%s: %s%sholds the key \"%s\" twice (%scolumn %d)", text_show(file),
+                a, b, dup, line, je.column);
     else
-        err_set(e, ERR_INPUT, "%s: %s%sis not JSON at line %d, column %d (byte %d): %s",
-                text_show(file), a, b, je.line, je.column, je.position,
+        err_set(e, ERR_INPUT, "%s: %s%sis not JSON at %scolumn %d (byte %d): %s", text_show(file),
+                a, b, line, je.column, je.position,
                 text_escape(je.text, strlen(je.text), why, sizeof why));
     return NULL;
 }

@@ -8,7 +8,7 @@
 
 // Parses n bytes (and a NUL must stand behind them). Duplicate keys are refused and named; every
 // other error carries line and column. FILE is put in front of messages, WHAT says which part of it
-// the text is ("its header"; NULL: the whole file). The value may be of any kind; the caller owns
+// the text is ("its header"; "line 7": columns alone are told; NULL: the whole file). The value may be of any kind; the caller owns
 // it.
 json_t *jsonio_parse(const char *text, size_t n, const char *file, const char *what, err *e);
 

@@ -556,7 +556,7 @@ static void bad_lines_name_file_and_line(void **state) {
     static const struct {
         const char *line, *message;
     } cases[] = {
-        {"{\"name\": \"loss\", \"value\": 2.5", "bad.jsonl: line 2 is not JSON"},
+        {"{\"name\": \"loss\", \"value\": 2.5", "bad.jsonl: line 2 is not JSON at column "},
         {"[1]", "bad.jsonl, line 2: is an array, need an object"},
         {"{\"value\": 1, \"model\": \"m\"}", "line 2: \"name\" is absent, need a string"},
         {"{\"name\": \"\", \"value\": 1, \"model\": \"m\"}",
@@ -574,7 +574,7 @@ static void bad_lines_name_file_and_line(void **state) {
         {"{\"name\": \"x\", \"value\": 1, \"model\": \"m\", \"head\": 1}",
          "\"layer\" is absent, need"},
         {"{\"name\": \"x\", \"value\": NaN, \"model\": \"m\"}", "line 2 is not JSON"},
-        {"{\"name\": \"x\", \"name\": \"y\"}", "holds the key \"name\" twice"},
+        {"{\"name\": \"x\", \"name\": \"y\"}", "line 2 holds the key \"name\" twice (column "},
     };
     const char *path = files_path("bad.jsonl");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
