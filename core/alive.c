@@ -228,7 +228,8 @@ alive *alive_open(const alive_about *about, err *e) {
     for (int tries = 0; tries < 5 && !ok && e->code == ERR_NONE; tries++) {
         err gone = {0};
         if (mkdir(a->folder, 0777) != 0 && errno != EEXIST)
-            err_set(e, ERR_IO, "%s: %s", text_show(a->folder), strerror(errno));
+            err_set(e, ERR_IO, "cannot create folder %s: %s", text_show(a->folder),
+                    strerror(errno));
         else if (!(ok = beat(a, &gone)) && (tries == 4 || access(a->folder, F_OK) == 0))
             *e = gone;
     }

@@ -277,7 +277,7 @@ static void a_folder_that_cannot_be_made_is_an_error(void **state) {
     err e = {0};
     alive_about about = {.folder = "/dev/null/x", .run = "r", .who = "w"};
     assert_null(alive_open(&about, &e));
-    files_assert_error(&e, ERR_IO, "/dev/null/x: Not a directory");
+    files_assert_error(&e, ERR_IO, "cannot create folder /dev/null/x: Not a directory");
 }
 
 int main(void) {
