@@ -14,7 +14,7 @@
 
 static const option_spec shared[N_SHARED] = {
     {"device", OPT_TEXT, offsetof(options, device), .value = "auto|cpu|cuda[:N]|cuda:all",
-     .help = "where to compute (default auto)"},
+     .help = "where to compute (default auto); cuda:all is for report and watch"},
     {"precision", OPT_CHOICE, offsetof(options, precision), .choices = "f32|tf32|bf16|f64",
      .help = "number format of the computation (default f32 on the CPU)"},
     {"length", OPT_INT, offsetof(options, length), .lo = 1, .hi = MOST_TOKENS,
