@@ -18,7 +18,7 @@ static const struct panel {
     {"loss", "loss", NULL, TRAINED_AND_END},
     {"extrapolation_index", "loss past the training length", NULL, WHOLE},
     {"erank", "effective rank", NULL, END},
-    {"erank_growing", "heads that still grow past it", NULL, WHOLE},
+    {"erank_growing", "heads that grow past the training length", NULL, WHOLE},
     {"complex_share", "tokens with a complex pair", "share", WHOLE},
     {"half_life", "half-life", NULL, WHOLE},
     {"gate_saturated", "saturated gates", "share", END},

@@ -574,6 +574,34 @@ static void nothing_is_said_about_what_was_not_read(void **unused) {
                 fail_msg("try %zu: \"%s\" is in: %s", i, tries[i].not [k], r.out);
         run_free(&r);
     }
+    // Of the heads that grow past L only those can still grow at the end, also where the end is no power of
+    // two and is compared with a position within L.
+    run grow =
+        report(0, WORDS(DN, "--doc", TEXT, "--length", "600", "--out", out_folder("grow-out")));
+    const char *at = strstr(grow.out, " heads grow");
+    int heads = 0, still = 0, end = 0, before = 0;
+    while (at && at > grow.out && at[-1] != ':')
+        at--;
+    const char *rest = at ? strstr(at, "of 32); ") : NULL;
+    if (!rest || sscanf(at, " %d of 16 heads grow", &heads) != 1 ||
+        sscanf(rest, "of 32); %d of them still grow%*[s ]at %d, compared with %d.", &still, &end,
+               &before) != 3)
+        fail_msg("said: %s", grow.out);
+    lines l = read_lines("grow-out");
+    int want = 0, want_still = 0;
+    for (int i = 0; i < 16; i++) {
+        bool grows = value(&l, "erank_growth", "small-deltanet", i / 4, i % 4, -1, -1) > 1;
+        want += grows;
+        want_still +=
+            grows && value(&l, "erank", "small-deltanet", i / 4, i % 4, end, -1) -
+                             value(&l, "erank", "small-deltanet", i / 4, i % 4, before, -1) >
+                         1;
+    }
+    lines_free(&l);
+    run_free(&grow);
+    assert_int_equal(end, 600);
+    assert_int_equal(heads, want);
+    assert_int_equal(still, want_still);
     // One document long enough, one not.
     const char *text = keep(files_path("brief.txt"));
     files_text(text, "In the beginning God created the heaven and the earth.");

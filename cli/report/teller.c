@@ -92,14 +92,19 @@ void teller_growth(teller *t, bool wrong) {
     double rise = t->v[h];
     assembly_heads(t->a, t->x, "erank", end, t->w);
     assembly_heads(t->a, t->x, "erank", before, t->v);
+    double to = t->w[h];
     for (size_t i = 0; i < t->H; i++)
-        still += t->w[i] - t->v[i] > GROWS;
+        t->w[i] -= t->v[i];
+    assembly_heads(t->a, t->x, "erank_growth", FACT_NONE, t->v);
+    for (size_t i = 0; i < t->H; i++)
+        still += t->v[i] > GROWS && t->w[i] > GROWS;
     teller_say(
         t, wrong ? WEIGHT_WARN : WEIGHT_PLAIN,
         "%s on %s: %zu of %zu heads grow%s in effective rank beyond the training length by more "
         "than "
-        "%.0f, %s most (%+.1f, to %.1f of %d); %zu still grow%s at %" PRId64 ".",
+        "%.0f, %s most (%+.1f, to %.1f of %d); %zu of them still grow%s at %" PRId64
+        ", compared with %" PRId64 ".",
         p->model, p->document, n, t->H, n == 1 ? "s" : "", GROWS,
-        assembly_head_name(t->x, h, name, sizeof name), rise, t->w[h], p->erank.max_rank, still,
-        still == 1 ? "s" : "", end);
+        assembly_head_name(t->x, h, name, sizeof name), rise, to, p->erank.max_rank, still,
+        still == 1 ? "s" : "", end, before);
 }
