@@ -612,6 +612,19 @@ static void nothing_is_said_about_what_was_not_read(void **unused) {
     run_free(&r);
 }
 
+// Rows open their document again, so that a pipe would hang or be empty.
+static void a_pipe_is_refused_before_the_work(void **unused) {
+    (void)unused;
+    const char *pipe = keep(files_path("pipe.txt")), *out = out_folder("pipe-out");
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    run r = report(1, WORDS(DN, "--doc", pipe, "--length", "64", "--out", out));
+    if (!strstr(r.err, "is a pipe, which can be read only once"))
+        fail_msg("said: %s", r.err);
+    assert_ptr_equal(strchr(r.err, '\n'), r.err + r.n_err - 1);
+    run_free(&r);
+    assert_int_not_equal(access(out, F_OK), 0);
+}
+
 // ---- heads out of line --------------------------------------------------------------------------
 
 // B128: heads of a random model are alike; the one whose A_log is shifted is first in the list, and is
@@ -845,6 +858,7 @@ int main(void) {
         CASE(a_damaged_model_is_named_and_the_others_are_read),
         CASE(losses_that_are_not_finite_are_findings),
         CASE(a_head_without_a_state_hides_no_growth),
+        CASE(a_pipe_is_refused_before_the_work),
         CASE(nothing_is_said_about_what_was_not_read),
         CASE(B128_a_head_with_another_A_log_is_first_among_outliers),
         CASE(names_on_the_page_are_escaped),

@@ -11,6 +11,7 @@
 #include "cli/say.h"
 #include "cli/signals.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cuda_open.h"
 
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // What workers tell the process that waits for them.
@@ -280,6 +282,14 @@ static bool check(const options *o, const job *j, err *e) {
                            "%s: standard input cannot be read by several processes; put the "
                            "document into a file",
                            o->command->name);
+    // Every row opens its document again; a pipe would be empty then, or nobody would write to it.
+    struct stat st;
+    for (size_t i = 0; i < o->n_documents; i++)
+        if (stat(o->document[i], &st) == 0 && S_ISFIFO(st.st_mode))
+            return err_set(e, ERR_INPUT,
+                           "%s: is a pipe, which can be read only once; give it as standard input "
+                           "(-) or put it into a file",
+                           text_show(o->document[i]));
     if (!report_rules_open(&rules, own->rules, own->baseline, e))
         return false;
     report_rules_free(&rules);
