@@ -89,13 +89,6 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
     return true;
 }
 
-static bool any_state(const model *m) {
-    for (int i = 0; i < m->info.n_layers; i++)
-        if (model_mixer(m, i))
-            return true;
-    return false;
-}
-
 static bool open_states(pass *p, int i, err *e) {
     const model *m = p->s[i].m;
     contrast *c = p->c;
@@ -118,7 +111,7 @@ static bool open_side(pass *p, int i, err *e) {
     contrast *c = p->c;
     s->pass = p;
     s->second = i == 1;
-    c->states[i] = any_state(s->m);
+    c->states[i] = model_has_states(s->m);
     s->best = mem_alloc((size_t)p->o->block, sizeof *s->best, "likeliest tokens", e);
     return s->best &&
            loss_init(&c->loss[i], p->o->name[i], p->o->document, c->rows, c->n,

@@ -1,17 +1,12 @@
 // Two models on the same tokens, in few numbers.
 #include "analyses/contrast.h"
 
+#include "analyses/loss.h"
 #include "core/mem.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-// Rows' parts [from, to), one behind the other.
-static void gather(const contrast *c, const double *v, int64_t from, int64_t to, double *out) {
-    for (int64_t r = 0; r < c->rows; r++)
-        memcpy(out + r * (to - from), v + r * c->n + from, (size_t)(to - from) * sizeof *out);
-}
 
 static double mean(const double *v, int64_t n) {
     double sum = 0;
@@ -25,11 +20,11 @@ static bool stretch(const contrast *c, const contrast_options *o, int64_t from, 
     int64_t n = c->rows * (to - from), agree = 0;
     *s = (contrast_stretch){.from = from, .to = to, .kl = NAN};
     if (c->kl) {
-        gather(c, c->kl, from, to, x);
+        loss_gather(c->kl, c->rows, c->n, from, to, x);
         s->kl = mean(x, n);
     }
-    gather(c, c->loss[0].loss, from, to, x);
-    gather(c, c->loss[1].loss, from, to, y);
+    loss_gather(c->loss[0].loss, c->rows, c->n, from, to, x);
+    loss_gather(c->loss[1].loss, c->rows, c->n, from, to, y);
     s->loss[0] = mean(x, n);
     s->loss[1] = mean(y, n);
     for (int64_t r = 0; r < c->rows; r++)

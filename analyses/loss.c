@@ -93,6 +93,11 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
     return true;
 }
 
+void loss_gather(const double *v, int64_t rows, int64_t n, int64_t from, int64_t to, double *out) {
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(out + row * (to - from), v + row * n + from, (size_t)(to - from) * sizeof *out);
+}
+
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out) {
     int64_t h = window / 2, from = 0, to = 0; // the sum holds the finite ones of x[from..to)
     int64_t wild = 0;                         // and this many are none

@@ -82,6 +82,8 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e);
 // the data: out[i] over [i-h, i+h] within [0, n-1], h = window/2. NaN where that holds a value that
 // is not finite, and only there.
 void loss_smooth(const double *x, int64_t n, int64_t window, double *out);
+// Columns from .. to - 1 of v [rows, n], row behind row: out [rows, to - from].
+void loss_gather(const double *v, int64_t rows, int64_t n, int64_t from, int64_t to, double *out);
 
 // Window that suits a row of n losses: wide enough for long rows, narrow enough to leave a short one
 // its shape. May be even; users make it odd.

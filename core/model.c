@@ -188,6 +188,13 @@ const module *model_mixer(const model *m, int L) {
     return NULL;
 }
 
+bool model_has_states(const model *m) {
+    for (int L = 0; L < m->info.n_layers; L++)
+        if (model_mixer(m, L))
+            return true;
+    return false;
+}
+
 int64_t model_state_bytes(const model *m) {
     int64_t sum = 0;
     for (int L = 0; L < m->info.n_layers; L++) {

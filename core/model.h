@@ -89,6 +89,7 @@ bool model_wants(const config *cfg, model_wants_fn fn, void *ctx, err *e);
 
 // The mixer of layer L that has a recurrent state, or NULL (attention layers).
 const module *model_mixer(const model *m, int L);
+bool model_has_states(const model *m); // of any layer: is there a mixer?
 // Bytes of the states that a row carries, in float32: the sum of 4 H K V. And of all that is carried
 // (states, convolution tails, attention windows) at esize bytes an element; full attention, which
 // carries a row per token, counts nothing there.

@@ -3,14 +3,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 extern char **environ;
 
@@ -185,4 +191,20 @@ void run_free(run *r) {
     free(r->out);
     free(r->err);
     r->out = r->err = NULL;
+}
+
+run run_command(int code, double timeout, const char *command, const char *const *words) {
+    const char *argv[20] = {command};
+    run r = {.argv = argv, .timeout = timeout};
+    for (int i = 0; words[i] && i < 18; i++)
+        argv[i + 1] = words[i];
+    assert_true(run_program(&r));
+    if (r.code != code)
+        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
+    return r;
+}
+
+void run_holds(const char *text, const char *part) {
+    if (!strstr(text, part))
+        fail_msg("\"%s\" is not in:\n%s", part, text);
 }

@@ -30,6 +30,11 @@ typedef struct run {
 // $DELTOP, else ./deltop. False when the program cannot be started.
 bool run_program(run *r);
 void run_free(run *r);
+// Runs COMMAND with words (NULL at the end, at most 18) for so many seconds at most; fails the test when the
+// exit code is another.
+run run_command(int code, double timeout, const char *command, const char *const *words);
+// Fails the test, with both, unless part stands in text.
+void run_holds(const char *text, const char *part);
 const char *run_program_path(void);
 
 #endif

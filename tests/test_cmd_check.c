@@ -14,23 +14,7 @@
 
 #include <cmocka.h>
 
-static run check(int code, const char *const *words) {
-    const char *argv[16] = {"check"};
-    run r = {.argv = argv};
-    for (int i = 0; words[i] && i < 14; i++)
-        argv[i + 1] = words[i];
-    assert_true(run_program(&r));
-    if (r.code != code)
-        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
-    return r;
-}
-
-#define CHECK(code, ...) check(code, (const char *const[]){__VA_ARGS__, NULL})
-
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
+#define CHECK(code, ...) run_command(code, 20, "check", (const char *const[]){__VA_ARGS__, NULL})
 
 #define FACT(name, value, at)                                                                      \
     "{\"name\": \"" name "\", \"value\": " value ", \"model\": \"a <b>\\u0007\\u00e9\", "          \
@@ -52,27 +36,28 @@ static void exit_codes_follow_the_rules(void **state) {
     files_text(base, FACT("loss", "2.5", "4096"));
 
     run r = CHECK(0, good, results);
-    holds(r.out, "1 of 1 hold (1 model, 1 reading)\n");
+    run_holds(r.out, "1 of 1 hold (1 model, 1 reading)\n");
     assert_null(strchr(r.out, '\a'));
     run_free(&r);
     r = CHECK(0, good, files_path("run"), "--all"); // a folder of report
-    holds(r.out, "loss(4k) = 2.5, must be < 3");
+    run_holds(r.out, "loss(4k) = 2.5, must be < 3");
     run_free(&r);
     r = CHECK(2, bad, results);
-    holds(r.err, "line 3: rule \"b\" needs a baseline: give --baseline FILE");
+    run_holds(r.err, "line 3: rule \"b\" needs a baseline: give --baseline FILE");
     run_free(&r);
     const char *xml = files_path("rules.xml");
     r = CHECK(4, bad, results, "--baseline", base, "--junit", xml);
-    holds(r.out, "BROKEN       too \"much\" &: a <b>\\x07\xc3\xa9 on d\n"
-                 "             loss(8k) - loss(4k) = 0.25, must be < 0.1\n");
-    holds(r.out, "2 of 3 hold, 1 broken (1 model, 1 reading)\n");
+    run_holds(r.out, "BROKEN       too \"much\" &: a <b>\\x07\xc3\xa9 on d\n"
+                     "             loss(8k) - loss(4k) = 0.25, must be < 0.1\n");
+    run_holds(r.out, "2 of 3 hold, 1 broken (1 model, 1 reading)\n");
     run_free(&r);
     size_t n = 0;
     char *text = files_read(xml, &n);
-    holds(text, "tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"0\"");
-    holds(text, "name=\"too &quot;much&quot; &amp; (a &lt;b&gt;\\x07\xc3\xa9 on d)\"");
-    holds(text,
-          "<failure type=\"BROKEN\" message=\"loss(8k) - loss(4k) = 0.25, must be &lt; 0.1\"/>");
+    run_holds(text, "tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"0\"");
+    run_holds(text, "name=\"too &quot;much&quot; &amp; (a &lt;b&gt;\\x07\xc3\xa9 on d)\"");
+    run_holds(
+        text,
+        "<failure type=\"BROKEN\" message=\"loss(8k) - loss(4k) = 0.25, must be &lt; 0.1\"/>");
     free(text);
     r = CHECK(4, bad, results, "--baseline", base, "--json");
     json_t *v = json_loads(r.out, 0, NULL);
@@ -85,7 +70,7 @@ static void exit_codes_follow_the_rules(void **state) {
     json_decref(v);
     run_free(&r);
     r = CHECK(0, "--list", bad);
-    holds(r.out, "token counts: 4096, 8192\n");
+    run_holds(r.out, "token counts: 4096, 8192\n");
     run_free(&r);
 }
 
@@ -99,10 +84,10 @@ static void nothing_checked_is_never_green(void **state) {
     files_text(empty, "\n");
     files_text(rows, "{\"name\": \"loss\", \"value\": 1, \"model\": \"m\", \"row\": 0}\n");
     run r = CHECK(2, rules);
-    holds(r.err, "rules and results are needed");
+    run_holds(r.err, "rules and results are needed");
     run_free(&r);
     r = CHECK(1, rules, empty);
-    holds(r.err, "the results hold no fact that rules are about");
+    run_holds(r.err, "the results hold no fact that rules are about");
     run_free(&r);
     r = CHECK(1, rules, rows);
     run_free(&r);
@@ -111,7 +96,7 @@ static void nothing_checked_is_never_green(void **state) {
     r = CHECK(1, files_path("absent.ini"), rows);
     run_free(&r);
     r = CHECK(1, rules, rules); // not results
-    holds(r.err, "r.ini: line 1 is not JSON");
+    run_holds(r.err, "r.ini: line 1 is not JSON");
     run_free(&r);
 }
 

@@ -43,13 +43,8 @@ static run loss_of(int code, const char *input, const char *const *words) {
 #define LOSS(...)          loss_of(0, NULL, WORDS(__VA_ARGS__))
 #define LOSS_FAILS(c, ...) loss_of(c, NULL, WORDS(__VA_ARGS__))
 
-static void says(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
-
 static void refused(run r, const char *part) {
-    says(r.err, part);
+    run_holds(r.err, part);
     assert_null(strstr(r.out, "nan"));
     run_free(&r);
 }
@@ -226,11 +221,11 @@ static void B79_two_files_in_one_call_equal_two_calls(void **state) {
     json_decref(x);
     json_decref(y);
     run r = LOSS(MODEL, a, b);
-    says(r.out, "small-deltanet on a: 599 tokens scored in 1 row of 600");
+    run_holds(r.out, "small-deltanet on a: 599 tokens scored in 1 row of 600");
     const char *at = strstr(r.out, "small-deltanet on b: 599 tokens scored in 1 row of 600");
     assert_non_null(at);
-    says(at, "mean ");
-    says(at, "total perplexity ");
+    run_holds(at, "mean ");
+    run_holds(at, "total perplexity ");
     run_free(&r);
 }
 
@@ -238,20 +233,20 @@ static void B79_two_files_in_one_call_equal_two_calls(void **state) {
 static void B80_three_perplexities_have_three_names(void **state) {
     (void)state;
     run r = LOSS(MODEL, TEXT, "--length", "1k", "--out", files_path("ppl"));
-    says(r.out, "total perplexity ");
-    says(r.out, "block ppl");
+    run_holds(r.out, "total perplexity ");
+    run_holds(r.out, "block ppl");
     run_free(&r);
     size_t n = 0;
     char *csv = files_read(files_path("ppl/loss.csv"), &n);
-    says(csv, "\"small-deltanet, block\"");
-    says(csv, "loss (nats/token)");
-    says(csv, "figure,series,position (tokens),running and block perplexity "
-              "(1)\nperplexity,\"small-deltanet, running\",1,");
+    run_holds(csv, "\"small-deltanet, block\"");
+    run_holds(csv, "loss (nats/token)");
+    run_holds(csv, "figure,series,position (tokens),running and block perplexity "
+                   "(1)\nperplexity,\"small-deltanet, running\",1,");
     free(csv);
     char *json = files_read(files_path("ppl/loss.json"), &n);
-    says(json, "\"total_ppl\"");
-    says(json, "\"block_ppl\"");
-    says(json, "\"rows\"");
+    run_holds(json, "\"total_ppl\"");
+    run_holds(json, "\"block_ppl\"");
+    run_holds(json, "\"rows\"");
     free(json);
 }
 
@@ -260,8 +255,8 @@ static void B126_a_cut_document_divides_by_what_was_scored(void **state) {
     (void)state;
     const char *doc = ids_file("thousand.npy", 1, 1000, 5, NULL);
     run r = LOSS(MODEL, doc, "--length", "100", "--rows", "1");
-    says(r.out, "99 tokens scored in 1 row of 100");
-    says(r.out, "900 tokens behind the last row unread");
+    run_holds(r.out, "99 tokens scored in 1 row of 100");
+    run_holds(r.out, "900 tokens behind the last row unread");
     run_free(&r);
     r = LOSS(MODEL, doc, "--length", "100", "--rows", "1", "--json", "--out", files_path("cut"));
     json_t *v = value_of(&r);
@@ -295,7 +290,7 @@ static void B127_rows_and_one_long_row_are_named_and_dropped_context_is_counted(
     json_decref(v);
     json_decref(w);
     r = LOSS(MODEL, doc, "--length", "300", "--rows", "0");
-    says(r.out, "state emptied 2 times: 600 tokens of context dropped");
+    run_holds(r.out, "state emptied 2 times: 600 tokens of context dropped");
     run_free(&r);
 }
 
@@ -348,8 +343,8 @@ static void B121_a_bos_inside_a_row_is_a_reset_only_when_asked_for(void **state)
     json_t *v = value_of(&r);
     assert_true(reading(result(v, 0), "state_resets") == 1);
     assert_true(reading(result(v, 0), "context_dropped") == AT);
-    says(json_string_value(json_object_get(json_object_get(result(v, 0), "reading"), "state")),
-         "emptied at document starts");
+    run_holds(json_string_value(json_object_get(json_object_get(result(v, 0), "reading"), "state")),
+              "emptied at document starts");
     json_decref(v);
     r = LOSS(MODEL, tail, "--out", files_path("t"));
     run_free(&r);
@@ -374,7 +369,7 @@ static void B74_the_ids_that_were_added_are_said(void **state) {
     assert_null(strstr(r.out, "ids that the text does not hold"));
     run_free(&r);
     r = LOSS(MODEL, TEXT, "--length", "50", "--add-bos");
-    says(r.out, "ids that the text does not hold: id 1 in front of 1 document");
+    run_holds(r.out, "ids that the text does not hold: id 1 in front of 1 document");
     run_free(&r);
     r = LOSS(MODEL, TEXT, "--length", "50", "--add-bos", "--json");
     json_t *v = value_of(&r);
@@ -408,12 +403,12 @@ static void B74_the_ids_that_were_added_are_said(void **state) {
             assert_true(reading(result(v1, 0), "state_resets") == 0);
             json_decref(v1);
             r = LOSS(m, doc, "--add-bos");
-            says(r.out, "19 tokens scored in 1 row of 20"); // it is there already
+            run_holds(r.out, "19 tokens scored in 1 row of 20"); // it is there already
             run_free(&r);
         } else {
             r = LOSS(m, doc, "--add-bos");
-            says(r.out, "20 tokens scored in 1 row of 21");
-            says(r.out, "id 0 in front of 1 document");
+            run_holds(r.out, "20 tokens scored in 1 row of 21");
+            run_holds(r.out, "id 0 in front of 1 document");
             run_free(&r);
         }
         tiny_free(t);
@@ -499,9 +494,9 @@ static void several_models_and_documents_have_their_folders_and_one_picture(void
     for (int i = 0; i < 4; i++) {
         npy x = array(files_path("grid/%s/loss.npy", names[i]), 1, i % 2 ? 59 : 79);
         npy_free(&x);
-        says(r.out, names[i]);
+        run_holds(r.out, names[i]);
     }
-    says(r.out, "loss.png");
+    run_holds(r.out, "loss.png");
     run_free(&r);
     size_t n = 0;
     char *csv = files_read(files_path("grid/loss.csv"), &n);
@@ -509,7 +504,7 @@ static void several_models_and_documents_have_their_folders_and_one_picture(void
                                  "\nloss-2,small-deltanet,", "\ndifference,small-deltaproduct2,",
                                  "\nperplexity-2,\"small-deltaproduct2, block\","};
     for (int i = 0; i < 5; i++)
-        says(csv, lines[i]);
+        run_holds(csv, lines[i]);
     free(csv);
     assert_int_equal(files_count(files_path("grid")), 5);
 }
@@ -524,9 +519,9 @@ static void B124_flags_reach_the_reader(void **state) {
         ids[i] = i < 500 ? 300 : (int32_t)(3 + tiny_next(&seed) % 2000);
     const char *doc = ids_file("loop.npy", 1, T, 0, ids);
     run r = LOSS(MODEL, doc);
-    says(r.out, "flag: row 0, position ");
-    says(r.out, "the likeliest token is 300 for 256 tokens on end");
-    says(r.out, "the mean of 64 losses jumps by ");
+    run_holds(r.out, "flag: row 0, position ");
+    run_holds(r.out, "the likeliest token is 300 for 256 tokens on end");
+    run_holds(r.out, "the mean of 64 losses jumps by ");
     run_free(&r);
     r = LOSS(MODEL, doc, "--json", "--jump", "900");
     json_t *v = value_of(&r);
@@ -592,16 +587,16 @@ static void what_was_cut_or_odd_is_noted_on_standard_error(void **state) {
     (void)state;
     const char *doc = ids_file("short.npy", 1, 100, 5, NULL), *bad = files_path("bad.txt");
     run r = LOSS(MODEL, doc, "--length", "1k", "--json");
-    says(r.err, "short.npy has 100 tokens, fewer than --length 1024: one row of 100");
+    run_holds(r.err, "short.npy has 100 tokens, fewer than --length 1024: one row of 100");
     json_t *v = value_of(&r); // and the note is not in the JSON
     json_decref(v);
     r = LOSS(MODEL, doc, "--length", "40", "--rows", "5");
-    says(r.err, "2 whole rows of 40 tokens, fewer than --rows 5");
-    says(r.out, "78 tokens scored in 2 rows of 40");
+    run_holds(r.err, "2 whole rows of 40 tokens, fewer than --rows 5");
+    run_holds(r.out, "78 tokens scored in 2 rows of 40");
     run_free(&r);
     files_text(bad, "In the \xff beginning \xe6\xad");
     r = LOSS(MODEL, bad, "--json");
-    says(r.err, "2 parts that are no UTF-8, read as U+FFFD");
+    run_holds(r.err, "2 parts that are no UTF-8, read as U+FFFD");
     v = value_of(&r);
     assert_true(reading(result(v, 0), "invalid_utf8") == 2);
     json_decref(v);
@@ -612,7 +607,7 @@ static void what_was_cut_or_odd_is_noted_on_standard_error(void **state) {
     for (int i = 0; i < 20; i++)
         ids[i] = i;
     r = LOSS(tiny_save(t, "spare"), ids_file("few.npy", 1, 20, 0, ids));
-    says(r.err, "1 tensor that nothing reads (model.layers.0.attn.spare)");
+    run_holds(r.err, "1 tensor that nothing reads (model.layers.0.attn.spare)");
     run_free(&r);
     // B77: an id beyond the embedding
     ids[7] = 40;
@@ -689,7 +684,7 @@ static void switched_off_heads_are_compared_token_by_token(void **state) {
     npy_free(&base);
     json_decref(v);
     r = LOSS(MODEL, TEXT, "--length", "300", "--ablate", "L1.H2");
-    says(r.out, "L1.H2 off: change of the loss, paired token by token");
+    run_holds(r.out, "L1.H2 off: change of the loss, paired token by token");
     run_free(&r);
     refused(LOSS_FAILS(2, MODEL, TEXT, "--ablate", "L9.H0"), "--ablate: there is no layer 9");
     refused(LOSS_FAILS(2, MODEL, TEXT, "--ablate", "L1H0"), "expected heads like");

@@ -40,11 +40,6 @@ static int shell(const char *fmt, ...) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" is not in:\n%s", part, text);
-}
-
 // A checkpoint that is whole and a minute old.
 static void checkpoint(const char *run, const char *name, const char *from) {
     assert_int_equal(shell("mkdir -p '%s/%s' && cp '%s'/* '%s/%s' && touch -d '1 hour ago' "
@@ -108,13 +103,13 @@ static void once_tells_by_its_code_and_command_which_checkpoint_broke_a_rule(voi
     files_text(rules, "plain = max(n_h) == 1\n");
     snprintf(out, sizeof out, "%s/once-out2", root);
     char *said = watch(4, run, out, WORDS("--once", "--rules", rules, "--on-fail", command));
-    holds(said, "checkpoint-200 breaks rules");
-    holds(said, "the command ended with 7");
+    run_holds(said, "checkpoint-200 breaks rules");
+    run_holds(said, "the command ended with 7");
     assert_null(strstr(said, "checkpoint-1000 breaks"));
     free(said);
     char *line = files_read(told, &(size_t){0}), want[1300];
     snprintf(want, sizeof want, "%s/checkpoint-200|200|%s|plain BROKEN on text_kjv: ", run, out);
-    holds(line, want);
+    run_holds(line, want);
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1); // once
     free(line);
 }
@@ -137,7 +132,7 @@ static void the_report_is_the_one_that_report_makes(void **state) {
     char path[700];
     snprintf(path, sizeof path, "%s/index.html", out);
     char *page = files_read(path, &(size_t){0});
-    holds(page, "Over the training run");
+    run_holds(page, "Over the training run");
     free(page);
     // With one checkpoint files lie where they will lie with two.
     snprintf(path, sizeof path, "%s/step_3/text_kjv/loss.npy", out);
@@ -155,8 +150,8 @@ static void checkpoints_that_are_gone_stay_on_the_curves(void **state) {
     free(watch(0, run, out, WORDS("--once")));
     snprintf(path, sizeof path, "%s/trend.jsonl", out);
     char *facts = files_read(path, &(size_t){0});
-    holds(facts, "\"model\": \"step-1\"");
-    holds(facts, "\"model\": \"step-2\"");
+    run_holds(facts, "\"model\": \"step-1\"");
+    run_holds(facts, "\"model\": \"step-2\"");
     free(facts);
     snprintf(path, sizeof path, "%s/results.jsonl", out);
     facts = files_read(path, &(size_t){0});
@@ -230,13 +225,13 @@ static void new_checkpoints_are_read_when_they_are_whole(void **state) {
     nap(0.3);
     interrupt(pid);
     char *text = files_read(said, &(size_t){0});
-    holds(text, "2 checkpoints, 1 of them new");
+    run_holds(text, "2 checkpoints, 1 of them new");
     free(text);
     snprintf(part, sizeof part, "%s/.run", out);
     assert_int_equal(access(part, F_OK), -1);
     // It goes on where it stopped.
     text = watch(0, run, out, WORDS("--once"));
-    holds(text, "4 of 4 rows are there already");
+    run_holds(text, "4 of 4 rows are there already");
     free(text);
 }
 
@@ -290,12 +285,12 @@ static void every_mistake_is_one_sentence(void **state) {
         assert_true(run_program(&r));
         if (r.code != tries[i].code)
             fail_msg("try %zu: code %d: %s", i, r.code, r.err);
-        holds(r.err, tries[i].says);
+        run_holds(r.err, tries[i].says);
         assert_ptr_equal(strchr(r.err, '\n'), r.err + r.n_err - 1);
         run_free(&r);
     }
     char *said = watch(1, run, out, WORDS("--once", "--settle", "0"));
-    holds(said, "no whole checkpoint in it");
+    run_holds(said, "no whole checkpoint in it");
     free(said);
 }
 
@@ -309,7 +304,7 @@ static void a_checkpoint_that_cannot_be_read_is_named(void **state) {
     snprintf(path, sizeof path, "%s/step-2/config.json", run);
     files_text(path, "{\"model_type\": \"no_such_family\"}");
     char *said = watch(1, run, out, WORDS("--once", "--settle", "0"));
-    holds(said, "no_such_family");
+    run_holds(said, "no_such_family");
     free(said);
     assert_true(names(out, "step-1", 1));
 }

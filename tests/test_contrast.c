@@ -175,23 +175,7 @@ static void other_vocabularies_have_no_divergence(void **state) {
 
 // As users run it ---------------------------------------------------------------------------------
 
-static run diff(int code, const char *const *words) {
-    const char *argv[20] = {"diff"};
-    run r = {.argv = argv, .timeout = 60};
-    for (int i = 0; words[i] && i < 18; i++)
-        argv[i + 1] = words[i];
-    assert_true(run_program(&r));
-    if (r.code != code)
-        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
-    return r;
-}
-
-#define DIFF(code, ...) diff(code, (const char *const[]){__VA_ARGS__, NULL})
-
-static void says(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
+#define DIFF(code, ...) run_command(code, 60, "diff", (const char *const[]){__VA_ARGS__, NULL})
 
 // B113: the original with a head of its own and the copy that lost it read alike.
 static void B113_a_lost_head_changes_no_loss(void **state) {
@@ -212,9 +196,9 @@ static void B113_a_lost_head_changes_no_loss(void **state) {
     snprintf(out, sizeof out, "%s", files_path("out"));
     assert_true(npy_write(ids_file, NPY_I4, 1, dims, ids, &e));
     run r = DIFF(0, original, copy, ids_file, "--precision", "f64", "--out", out);
-    says(r.out, "lm_head.weight");
-    says(r.out, "same weights, stored once in B, as model.embeddings.weight");
-    says(r.out, "0.0000");
+    run_holds(r.out, "lm_head.weight");
+    run_holds(r.out, "same weights, stored once in B, as model.embeddings.weight");
+    run_holds(r.out, "0.0000");
     run_free(&r);
     json_t *j = json_load_file(files_path("out/diff.json"), 0, NULL);
     json_t *all = json_object_get(j, "behaviour");
@@ -240,7 +224,8 @@ static void models_that_read_other_tokens_are_refused(void **state) {
         folder, folder, folder);
     assert_int_equal(system(command), 0);
     run r = DIFF(1, "examples/small-deltanet", folder, "examples/text_kjv.txt", "--length", "64");
-    says(r.err, "the tokenizers of A and B cut examples/text_kjv.txt into other ids from token");
+    run_holds(r.err,
+              "the tokenizers of A and B cut examples/text_kjv.txt into other ids from token");
     run_free(&r);
 }
 

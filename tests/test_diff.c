@@ -416,23 +416,7 @@ static void B114_rounded_decays_are_told_as_half_lives(void **state) {
 
 // As users run it ---------------------------------------------------------------------------------
 
-static run diff(int code, const char *const *words) {
-    const char *argv[20] = {"diff"};
-    run r = {.argv = argv, .timeout = 60};
-    for (int i = 0; words[i] && i < 18; i++)
-        argv[i + 1] = words[i];
-    assert_true(run_program(&r));
-    if (r.code != code)
-        fail_msg("exit code %d, not %d: %s%s", r.code, code, r.out, r.err);
-    return r;
-}
-
-#define DIFF(code, ...) diff(code, (const char *const[]){__VA_ARGS__, NULL})
-
-static void says(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not hold \"%s\"", text, part);
-}
+#define DIFF(code, ...) run_command(code, 60, "diff", (const char *const[]){__VA_ARGS__, NULL})
 
 // B118: only --strict makes a difference an exit code.
 static void B118_strict_alone_fails(void **state) {
@@ -442,10 +426,10 @@ static void B118_strict_alone_fails(void **state) {
     snprintf(x, sizeof x, "%s", save("a.safetensors", a, 1));
     snprintf(y, sizeof y, "%s", save("b.safetensors", b, 1));
     run r = DIFF(0, x, x, "--strict");
-    says(r.out, "no tensor differs");
+    run_holds(r.out, "no tensor differs");
     run_free(&r);
     r = DIFF(0, x, y);
-    says(r.out, "same values\n      re-typed: F32 [2] -> BF16 [2]");
+    run_holds(r.out, "same values\n      re-typed: F32 [2] -> BF16 [2]");
     run_free(&r);
     r = DIFF(4, x, y, "--strict");
     run_free(&r);
@@ -465,8 +449,8 @@ static void names_that_cannot_be_printed_are_escaped(void **state) {
     char x[600];
     snprintf(x, sizeof x, "%s", save("a.safetensors", a, 2));
     run r = DIFF(0, x, save("b.safetensors", b, 2));
-    says(r.out, "bell\\x07");
-    says(r.out, "\\u{202e}evil \\x0a");
+    run_holds(r.out, "bell\\x07");
+    run_holds(r.out, "\\u{202e}evil \\x0a");
     for (const char *s = r.out; *s; s++)
         assert_true((unsigned char)*s >= 0x20 || *s == '\n');
     run_free(&r);
@@ -509,21 +493,21 @@ static void configs_are_compared_key_by_key(void **state) {
     json_decref(v);
     run_free(&r);
     r = DIFF(0, a, files_path("cb"), "--strict", "--exclude", "config:*");
-    says(r.out, "no tensor differs");
+    run_holds(r.out, "no tensor differs");
     run_free(&r);
     r = DIFF(0, a, files_path("cb"));
-    says(r.out, "inner.eps");
-    says(r.out, "1e-05 -> 1e-06");
-    says(r.out, "hi\\x07");
+    run_holds(r.out, "inner.eps");
+    run_holds(r.out, "1e-05 -> 1e-06");
+    run_holds(r.out, "hi\\x07");
     run_free(&r);
     // A glob that takes nothing is a mistake; one that chooses keys of the configs does take something.
     r = DIFF(1, a, files_path("cb"), "--strict", "--include", "*.w");
-    says(r.err, "option --include: fits no tensor's name");
+    run_holds(r.err, "option --include: fits no tensor's name");
     run_free(&r);
     r = DIFF(0, a, files_path("cb"), "--strict", "--exclude", "*");
     run_free(&r);
     r = DIFF(4, a, files_path("cb"), "--strict", "--exclude", "w");
-    says(r.out, "inner.eps");
+    run_holds(r.out, "inner.eps");
     assert_null(strstr(r.out, "no tensor differs"));
     run_free(&r);
     r = DIFF(0, a, files_path("cb"), "--strict", "--include", "config:rope_theta");
@@ -551,7 +535,7 @@ static void a_model_that_overflows_is_compared_without_spectra(void **state) {
     char out[600];
     snprintf(out, sizeof out, "%s", files_path("overflows-out"));
     run r = DIFF(0, from, model, "examples/text_kjv.txt", "--length", "128", "--out", out);
-    says(r.out, "  no spectra: overflows: layer ");
+    run_holds(r.out, "  no spectra: overflows: layer ");
     if (strstr(r.out, "-nan") || strstr(r.out, "+nan"))
         fail_msg("a sign of what is no number: %s", r.out);
     run_free(&r);
@@ -587,12 +571,12 @@ static void layers_are_folded(void **state) {
     snprintf(x, sizeof x, "%s", save("a.safetensors", a, 12));
     const char *y = save("b.safetensors", b, 12);
     run r = DIFF(0, x, y);
-    says(r.out, "layers.#.w [10] 1-6,8-11 ");
-    says(r.out, " 1.1 in 11 at [0]: 3 -> 4.1");
+    run_holds(r.out, "layers.#.w [10] 1-6,8-11 ");
+    run_holds(r.out, " 1.1 in 11 at [0]: 3 -> 4.1");
     run_free(&r);
     r = DIFF(0, x, y, "--full");
-    says(r.out, "layers.7.w");
-    says(r.out, "layers.10.w ");
+    run_holds(r.out, "layers.7.w");
+    run_holds(r.out, "layers.10.w ");
     run_free(&r);
     const diff_options all = {0};
     pair_of p = compare_with(x, y, &all);

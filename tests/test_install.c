@@ -56,11 +56,6 @@ static char *form(const char *option, const char *name) {
     return path;
 }
 
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" is not in:\n%s", part, text);
-}
-
 static void the_installed_program_runs_and_uninstall_leaves_no_file(void **state) {
     (void)state;
     char root[512], *out;
@@ -87,8 +82,8 @@ static void the_installed_program_runs_and_uninstall_leaves_no_file(void **state
             fail_msg("%s was not installed", path);
     }
     assert_int_equal(shell(&out, "cd / && '%s/opt/it/bin/deltop' --version", root), 0);
-    holds(out, "deltop " DELTOP_VERSION "\n");
-    holds(out, "OpenBLAS");
+    run_holds(out, "deltop " DELTOP_VERSION "\n");
+    run_holds(out, "OpenBLAS");
     free(out);
     assert_int_equal(shell(&out,
                            "cd '%s/opt/it/share/doc/deltop/examples' && "
@@ -118,7 +113,7 @@ static void the_manual_page_names_every_command_and_option(void **state) {
             size_t n = (size_t)snprintf(part, sizeof part, ".B \\-\\-");
             for (const char *s = c->own[k].name; *s; s++)
                 n += (size_t)snprintf(part + n, sizeof part - n, *s == '-' ? "\\-" : "%c", *s);
-            holds(at, part);
+            run_holds(at, part);
         }
     }
     free(page);
@@ -232,15 +227,15 @@ static void zsh_offers_commands_options_and_values(void **state) {
     free(form("--zsh", "zsh/_deltop"));
     const char *all = offered_by_zsh(folder, "deltop ");
     for (size_t i = 0; i < n_commands; i++) {
-        holds(all, commands[i]->name);
-        holds(all, commands[i]->summary);
+        run_holds(all, commands[i]->name);
+        run_holds(all, commands[i]->summary);
     }
     const char *options = offered_by_zsh(folder, "deltop loss --");
-    holds(options, "--ablate");
-    holds(options, "--train-length");
-    holds(offered_by_zsh(folder, "deltop loss --device "), "cuda:all");
+    run_holds(options, "--ablate");
+    run_holds(options, "--train-length");
+    run_holds(offered_by_zsh(folder, "deltop loss --device "), "cuda:all");
     const char *names = offered_by_zsh(folder, "deltop theory s3");
-    holds(names, "s3-rotations");
+    run_holds(names, "s3-rotations");
     assert_null(strstr(names, "bad option"));
 }
 
@@ -270,7 +265,7 @@ static void the_version_tells_what_runs_and_what_it_was_built_with(void **state)
         "BLAS", "LAPACKE", "cairo",    "libpng",   "ncurses",      "PCRE2",       "jansson",
         "MPI",  "OpenMP",  "utf8proc", "Sentence", "CUDA backend", "(built with "};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        holds(r.out, words[i]);
+        run_holds(r.out, words[i]);
     run_free(&r);
     // The backend is named where it is found, without being opened.
     char so[512], env[600];
@@ -281,7 +276,7 @@ static void the_version_tells_what_runs_and_what_it_was_built_with(void **state)
               .env = (const char *const[]){env, NULL}};
     assert_true(run_program(&r));
     assert_int_equal(r.code, 0);
-    holds(r.out, so);
+    run_holds(r.out, so);
     run_free(&r);
 }
 

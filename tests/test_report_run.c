@@ -43,11 +43,6 @@ static const char *in_root(const char *name) {
     return files_path("%s", name);
 }
 
-static void holds(const char *text, const char *part) {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" is not in:\n%s", part, text);
-}
-
 // ---- programs -------------------------------------------------------------------------------------------
 
 typedef struct child {
@@ -280,12 +275,12 @@ static void a_killed_worker_of_four_ranks_is_reported_and_the_rest_goes_on(void 
     char *said = child_end(&c, LIMIT);
     if (c.code != 1)
         fail_msg("code %d, not 1: %s", c.code, said);
-    holds(said, "rank 2 of 4");
-    holds(said, "ended by signal 9");
+    run_holds(said, "rank 2 of 4");
+    run_holds(said, "ended by signal 9");
     free(said);
     assert_int_equal(stored(out), 3);
     said = files_read(files_path("killed/out/report.md"), &(size_t){0});
-    holds(said, "ended while it was at work on it");
+    run_holds(said, "ended while it was at work on it");
     free(said);
     printf("    measured: 4 ranks, the worker of one killed: 3 of 4 rows kept, code 1\n");
     // The same command again, by one process, completes it.
@@ -310,7 +305,7 @@ static void a_killed_rank_is_outlived_with_recovery(void **state) {
     assert_int_equal(stored(out), 3);
     report(1, out, "3k", WORDS("--assemble"));
     char *said = files_read(files_path("recovered/out/report.md"), &(size_t){0});
-    holds(said, "rank 2 of 4");
+    run_holds(said, "rank 2 of 4");
     free(said);
     printf("    measured: 4 ranks, one killed with --enable-recovery: 3 of 4 rows kept, code 1\n");
     report(0, out, "3k", WORDS("--workers", "2"));
@@ -337,8 +332,8 @@ static void a_row_that_fails_is_named_and_the_rest_goes_on(void **state) {
     char *said = child_end(&c, LIMIT);
     if (c.code != 1)
         fail_msg("code %d, not 1: %s", c.code, said);
-    holds(said, "third on text_kjv, row 0: ");
-    holds(said, "third on text_kjv, row 1: ");
+    run_holds(said, "third on text_kjv, row 0: ");
+    run_holds(said, "third on text_kjv, row 1: ");
     free(said);
     assert_int_equal(stored(out), 4);
     assert_int_equal(shell("cp -p '%s' '%s'", kept, weights), 0);
@@ -346,7 +341,7 @@ static void a_row_that_fails_is_named_and_the_rest_goes_on(void **state) {
     said = child_end(&c, LIMIT);
     if (c.code != 0)
         fail_msg("code %d, not 0: %s", c.code, said);
-    holds(said, "4 of 6 rows are there already");
+    run_holds(said, "4 of 6 rows are there already");
     free(said);
 }
 
@@ -413,7 +408,7 @@ static void launchers_are_known_by_their_environment(void **state) {
     assert_string_equal(l.by, "mpirun");
     assert_string_equal(l.run, "123.ab-cd");
     assert_true(l.rank == 3 && l.ranks == 8 && l.local_rank == 1 && !l.comes_goes);
-    holds(l.who, "rank 3 of 8 on ");
+    run_holds(l.who, "rank 3 of 8 on ");
     // A batch script has SLURM_PROCID, but is no step of srun.
     l = with(WORDS("SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=9"), NULL);
     assert_null(l.by);
@@ -459,7 +454,7 @@ static void all_gpus_are_for_reports(void **state) {
         assert_true(run_program(&r));
         if (r.code != 3)
             fail_msg("%s: code %d: %s", c->name, r.code, r.err);
-        holds(r.err, "one GPU");
+        run_holds(r.err, "one GPU");
         run_free(&r);
     }
 }
@@ -474,7 +469,7 @@ static void what_workers_cannot_do_is_refused(void **state) {
     run r = {.argv = argv, .input = "text", .n_input = 4};
     assert_true(run_program(&r));
     assert_int_equal(r.code, 2);
-    holds(r.err, "standard input cannot be read by several processes");
+    run_holds(r.err, "standard input cannot be read by several processes");
     run_free(&r);
     argv[2] = "examples/text_kjv.txt";
     argv[3] = "--run";

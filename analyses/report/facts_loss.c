@@ -104,13 +104,6 @@ bool pair_same_tokens(const pair *a, const pair *b) {
            a->loss.ids_mark == b->loss.ids_mark;
 }
 
-// Losses from .. to - 1 of all rows, one behind the other.
-static void gather(const loss_result *r, int64_t from, int64_t to, double *out) {
-    for (int64_t row = 0; row < r->rows; row++)
-        memcpy(out + row * (to - from), r->loss + row * r->n + from,
-               (size_t)(to - from) * sizeof *out);
-}
-
 bool pair_loss_change(const pair *base, const pair *p, int64_t from, int64_t to,
                       const pair_options *o, double *mean, double *lo, double *hi, err *e) {
     *mean = *lo = *hi = NAN;
@@ -122,8 +115,8 @@ bool pair_loss_change(const pair *base, const pair *p, int64_t from, int64_t to,
     paired_change c;
     bool ok = before && after;
     if (ok) {
-        gather(&base->loss, from, to, before);
-        gather(&p->loss, from, to, after);
+        loss_gather(base->loss.loss, base->loss.rows, base->loss.n, from, to, before);
+        loss_gather(p->loss.loss, p->loss.rows, p->loss.n, from, to, after);
         ok = resample_paired(before, after, (int64_t)n, 0, o->resamples, o->seed, &c, e);
     }
     if (ok) {

@@ -67,13 +67,6 @@ static void watch_free(watch *w) {
     free(w->mark);
 }
 
-static bool any_state(const model *m) {
-    for (int i = 0; i < m->info.n_layers; i++)
-        if (model_mixer(m, i))
-            return true;
-    return false;
-}
-
 static bool open_states(row_record *r, watch *w, const model *m, int64_t T, bool spectra,
                         const measure_options *o, err *e) {
     erank_options rank = {.every = o->every,
@@ -104,7 +97,7 @@ static bool open_all(row_record *r, watch *w, const model *m, const int32_t *ids
     for (int64_t i = 0; i < o->n_starts; i++)
         r->documents += o->starts[i] >= 0 && o->starts[i] < T;
     return head_stats_open(&r->heads, m, T, o->every, r->boundaries > 0, e) &&
-           open_boundary(r, e) && (!any_state(m) || open_states(r, w, m, T, spectra, o, e));
+           open_boundary(r, e) && (!model_has_states(m) || open_states(r, w, m, T, spectra, o, e));
 }
 
 static bool end_all(row_record *r, watch *w, const measure_options *o, err *e) {
