@@ -2,12 +2,14 @@
 // double, then timed.
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta{,_plan}.cu
 //   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above what is allowed
-//   ./delta_rate check pairs, ./delta_rate time pairs     the same with the first pass in clusters of two blocks
-//   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit
+//   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit (2048 tokens, repeated)
+//   ./delta_rate check|time pairs [NAME], check|time single [NAME]    the first pass in clusters of two blocks or
+//                          not, whatever the cost model says; only problems that hold NAME
 // Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.
 #include "kernels/cuda/delta.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -109,11 +111,11 @@ static void unit(float *p, int n) {
         p[i] = rounded((float)(p[i] / sqrt(sum)));
 }
 
-// Inputs on the host; bf16 ones are floats that bf16 holds exactly.
+// Inputs on the host; bf16 ones are floats that bf16 holds exactly. Of `distinct` tokens, the rest repeats them.
 struct inputs {
     std::vector<float> q, k, v, beta, decay, state;
-    explicit inputs(const problem &p) {
-        const long T = p.rows * p.tokens, M = T * p.n_h;
+    explicit inputs(const problem &p, long distinct = LONG_MAX) {
+        const long all = p.rows * p.tokens, T = std::min(all, distinct), M = T * p.n_h;
         for (long i = 0; i < T * p.Hk * p.K; i++)
             q.push_back(gauss());
         for (long i = 0; i < T * p.Hk; i++)
@@ -146,6 +148,12 @@ struct inputs {
         }
         for (long i = 0; i < (long)p.rows * p.H * p.K * p.V; i++)
             state.push_back(0.3f * gauss());
+        for (std::vector<float> *x : {&q, &k, &v, &beta, &decay}) {
+            const size_t n = x->size();
+            x->resize(n / T * all);
+            for (size_t i = n; i < x->size(); i += n)
+                std::copy_n(x->begin(), std::min(n, x->size() - i), x->begin() + i);
+        }
     }
 };
 
@@ -169,7 +177,7 @@ struct session {
     float *state, *scratch = NULL;
     std::vector<void *> held;
     size_t outputs;
-    session(const problem &p, const inputs &x, int processors, bool paired) {
+    session(const problem &p, const inputs &x, int processors, int paired) {
         bf16 *q = as_bf16(x.q), *k = as_bf16(x.k), *v = as_bf16(x.v);
         float *beta = on_device(x.beta), *decay = on_device(x.decay);
         state = on_device(x.state);
@@ -193,7 +201,8 @@ struct session {
         call.n_rows = p.rows;
         call.scale = 1 / sqrtf((float)p.K);
         plan = delta_plan_for(&call, processors, p.segments);
-        plan.paired = paired;
+        if (paired >= 0)
+            plan.paired = paired != 0;
         size_t floats = delta_scratch(&call, &plan);
         if (floats) {
             need(cudaMalloc(&scratch, floats * sizeof(float)), "memory");
@@ -254,7 +263,7 @@ static double allowed(const problem &p) {
     return p.keys == ONE_KEY ? 2e-2 : 5e-3;
 }
 
-static bool check(const problem &p, int processors, bool paired) {
+static bool check(const problem &p, int processors, int paired) {
     inputs x(p);
     session s(p, x, processors, paired);
     s.run();
@@ -275,8 +284,8 @@ static bool check(const problem &p, int processors, bool paired) {
     return good;
 }
 
-static void measure(const problem &p, int processors, bool paired) {
-    inputs x(p);
+static void measure(const problem &p, int processors, int paired) {
+    inputs x(p, 2048);
     session s(p, x, processors, paired);
     cudaEvent_t from, to;
     cudaEventCreate(&from);
@@ -303,18 +312,23 @@ int main(int argc, char **argv) {
     need(cudaGetDeviceProperties(&device, 0), "device");
     setvbuf(stdout, NULL, _IOLBF, 0); // what was done shows also when a kernel never ends
     printf("%s\n", device.name);
-    const bool paired = argc == 3 && !strcmp(argv[2], "pairs");
-    if (argc == 2 + paired && !strcmp(argv[1], "check")) {
-        bool good = true;
-        for (const problem &p : checks)
-            good &= check(p, device.multiProcessorCount, paired);
-        return !good;
+    int paired = -1; // as the cost model says
+    if (argc > 2)
+        paired = !strcmp(argv[2], "pairs") ? 1 : !strcmp(argv[2], "single") ? 0 : -2;
+    if (argc < 2 || argc > 4 || paired == -2 ||
+        (strcmp(argv[1], "check") && strcmp(argv[1], "time"))) {
+        printf("usage: delta_rate check|time [pairs|single [NAME]]\n");
+        return 2;
     }
-    if (argc == 2 + paired && !strcmp(argv[1], "time")) {
+    bool good = true;
+    auto wanted = [&](const problem &p) { return argc < 4 || strstr(p.name, argv[3]); };
+    if (!strcmp(argv[1], "time")) {
         for (const problem &p : timings)
-            measure(p, device.multiProcessorCount, paired);
-        return 0;
-    }
-    printf("usage: delta_rate check|time [pairs]\n");
-    return 2;
+            if (wanted(p))
+                measure(p, device.multiProcessorCount, paired);
+    } else
+        for (const problem &p : checks)
+            if (wanted(p))
+                good &= check(p, device.multiProcessorCount, paired);
+    return !good;
 }

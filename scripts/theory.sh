@@ -1,7 +1,8 @@
 #!/bin/bash
 # Writes docs/theory.md: how far constructions and trained group models get on their word problems.
 #   scripts/theory.sh [WORDS_TRAINED] > docs/theory.md      (default 4096; some minutes on two cores)
-# Options for deltop words (a device, say) may stand in $DELTOP_WORDS; the Python of an environment with PyTorch and
+# Options for deltop words (a device, say) may stand in $DELTOP_WORDS; with ARITHMETIC=no the last section, minutes of CPU
+# time on how one model depends on rounding, is left out; the Python of an environment with PyTorch and
 # flash-linear-attention in $FLA_PYTHON (scripts/fla_reads_theory.py), without which what FLA makes of them is left out.
 set -eu
 cd "$(dirname "$0")/.."
@@ -92,6 +93,7 @@ print("| %s | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %s | %s |" % (
 PY
     rm -rf "$work/g"
 done
+[ "${ARITHMETIC:-yes}" = no ] && exit 0
 s4=$shared/checkpoints/group-s4-nh2-l1
 for p in f32 f64; do
     "$deltop" words "$s4" --count 256 --seed 1 --quiet --device cpu --precision $p --json >"$work/$p"

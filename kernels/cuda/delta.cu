@@ -150,6 +150,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
             barrier_init(&m->arrived[i], 1);
             barrier_init(&m->full[i], 1 + CONVERTERS / 32);
             barrier_init(&m->empty[i], STATE_WARPS + MAKERS / 32);
+            barrier_init(&m->v_arrived[i], 1);
         }
         for (int i = 0; i < MADE; i++) {
             barrier_init(&m->m_full[i], MAKERS / 32);
@@ -383,6 +384,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.tokens = CHUNK / s.n_h;
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
+    s.wide_stores = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
     s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
     const int64_t tokens = s.n_rows * s.T;
     if (tokens == 0)

@@ -8,56 +8,52 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(from)
-                 : "memory");
-}
-HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]),
-                 "r"(x[2]), "r"(x[3])
-                 : "memory");
-}
-
 // `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
 // does not matter.
-template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile) {
-    enum { AHEAD = 3 };
-    const int t = threadIdx.x - 32;
-#pragma unroll 1
-    for (int first = t; first < pieces; first += AHEAD * CONVERTERS) {
+template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
+    enum { AHEAD = 3, EACH = pieces / CONVERTERS };
+    auto convert = [](uint32_t (&x)[4]) {
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x[e] = pack_half(lower_bf16(x[e]), upper_bf16(x[e]));
+    };
+    const uint32_t from = tile + 16 * t;
+#pragma unroll
+    for (int first = 0; first < EACH; first += AHEAD) {
         uint32_t x[AHEAD][4];
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (first + i * CONVERTERS < pieces)
-                load_shared(x[i], tile + (first + i * CONVERTERS) * 16);
+            if (first + i < EACH)
+                load_shared(x[i], from + (first + i) * CONVERTERS * 16);
 #pragma unroll
         for (int i = 0; i < AHEAD; i++)
-            if (first + i * CONVERTERS < pieces) {
-#pragma unroll
-                for (int e = 0; e < 4; e++)
-                    x[i][e] = pack_half(lower_bf16(x[i][e]), upper_bf16(x[i][e]));
-                store_shared(tile + (first + i * CONVERTERS) * 16, x[i]);
+            if (first + i < EACH) {
+                convert(x[i]);
+                store_shared(from + (first + i) * CONVERTERS * 16, x[i]);
             }
+    }
+    if (pieces % CONVERTERS != 0 && t < pieces % CONVERTERS) {
+        uint32_t x[4];
+        load_shared(x, from + EACH * CONVERTERS * 16);
+        convert(x);
+        store_shared(from + EACH * CONVERTERS * 16, x);
     }
 }
 
 // Zeros in rows first..rows-1 of both panels of a tile.
-HOPPER_DEVICE void feed_clear(uint32_t tile, int first, int rows) {
+HOPPER_DEVICE void feed_clear(uint32_t tile, int first, int rows, int t) {
     const uint32_t zero[4] = {};
-    for (int i = first * 8 + (int)threadIdx.x - 32; i < rows * 8; i += CONVERTERS) {
+    for (int i = first * 8 + t; i < rows * 8; i += CONVERTERS) {
         store_shared(tile + i * 16, zero);
         store_shared(tile + rows * 128 + i * 16, zero);
     }
 }
 
 // Gates of rows 2 lane and 2 lane + 1, summed in double so that weak decays behind a strong one keep
-// their value when differences are taken. Less than 2^-256 a token counts as 2^-256.
+// their value when differences are taken. Less than 2^-256 a token counts as 2^-256. about: see feed_load.
 template <bool gated>
 HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (&decay)[2],
-                              const float (&beta)[2]) {
-    const int lane = threadIdx.x % 32;
+                              const float (&beta)[2], const int (&about)[2], int lane) {
     *(float2 *)(g->beta + 2 * lane) = make_float2(beta[0], beta[1]);
     if constexpr (gated) {
         const double log2e = 1.4426950408889634;
@@ -90,9 +86,8 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            int at = min((2 * lane + i + 1) * s.n_h, CHUNK) - 1; // last row of that token
-            g->query[2 * lane + i] = s.scale * g->from_start[at];
-            g->up_query[2 * lane + i] = s.scale * g->up[at];
+            g->query[2 * lane + i] = s.scale * g->from_start[about[i] >> 16];
+            g->up_query[2 * lane + i] = s.scale * g->up[about[i] >> 16];
         }
     }
 }
@@ -100,47 +95,61 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void feed_load(const delta_call &s, const delta_maps &maps, const delta_task &task,
                              delta_shared *m) {
-    const int lane = threadIdx.x % 32, rows = s.tokens * s.n_h;
+    const int rows = s.tokens * s.n_h;
+    int lane = held(threadIdx.x % 32);
     const bool values = task.kind != TASK_TRANSITION;
-    const uint32_t bytes = 256 * (rows * (values ? 2 : 1) + (output ? s.tokens : 0));
+    const uint32_t bytes = 256 * (rows + (output ? s.tokens : 0));
+    // This lane's rows 2 lane + i of a chunk: their token (255: none), whether they begin it, and the last row of
+    // the chunk's token 2 lane + i. One number each, since divisions are slow and registers few.
+    int about[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int r = 2 * lane + i;
+        about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
+                   (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
+    }
     float decay[2], beta[2]; // of the chunk that comes
     auto fetch = [&](int chunk) {
+        const int64_t t0 = (int64_t)chunk * s.tokens, at = task.token0 + t0;
+        const int left = (int)min(s.T - t0, (int64_t)s.tokens);
+        const float *betas = s.beta + at * s.n_h * s.ldbeta + task.head,
+                    *decays = s.decay + at * s.lddecay + task.head;
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int r = 2 * lane + i;
-            const int64_t t = (int64_t)chunk * s.tokens + r / s.n_h;
-            const bool in = r < rows && t < s.T;
-            const int64_t token = task.token0 + t;
-            beta[i] = !in      ? 0.0f
-                      : s.beta ? s.beta[(token * s.n_h + r % s.n_h) * s.ldbeta + task.head]
-                               : 1.0f;
-            decay[i] =
-                gated && in && r % s.n_h == 0 ? s.decay[token * s.lddecay + task.head] : 0.0f;
+            const int token = about[i] & 255;
+            const bool in = token < left;
+            beta[i] = !in ? 0.0f : s.beta ? betas[(2 * lane + i) * (int)s.ldbeta] : 1.0f;
+            decay[i] = gated && in && (about[i] & 256) ? decays[token * (int)s.lddecay] : 0.0f;
         }
     };
     fetch(task.first);
     for (int chunk = task.first; chunk < task.last; chunk++) {
-        const int i = chunk - task.first, stage = i % STAGES;
-        barrier_wait(&m->empty[stage], (i / STAGES + 1) & 1);
+        const int i = chunk - task.first, stage = i % STAGES, phase = (i / STAGES + 1) & 1;
+        const int at = (int)(task.token0 + (int64_t)chunk * s.tokens);
+        auto *in = &m->in[stage];
+        lane = here(lane);
+        barrier_wait(&m->empty[stage], phase);
         if (lane == 0) {
-            const int token = (int)(task.token0 + (int64_t)chunk * s.tokens), row = token * s.n_h;
-            auto *in = &m->in[stage];
-            uint64_t *b = &m->arrived[stage];
+            uint64_t *b = &m->arrived[stage], *v = &m->v_arrived[stage];
             barrier_expect(b, bytes);
 #pragma unroll
             for (int panel = 0; panel < 2; panel++) {
                 copy_box(shared_address(in->k) + panel * PANEL, &maps.k, panel * 64, task.key_head,
-                         row, b);
+                         at * s.n_h, b);
                 if (output)
                     copy_box(shared_address(in->q) + panel * queries * 128, &maps.q, panel * 64,
-                             task.key_head, token, b);
-                if (values)
+                             task.key_head, at, b);
+            }
+            if (values) {
+                barrier_expect(v, 256 * rows);
+#pragma unroll
+                for (int panel = 0; panel < 2; panel++)
                     copy_box(shared_address(in->v) + panel * PANEL, &maps.v,
-                             task.block * WIDTH + panel * 64, task.head, row, b);
+                             task.block * WIDTH + panel * 64, task.head, at * s.n_h, v);
             }
         }
         __syncwarp();
-        feed_gates<gated>(s, &m->gates[stage], decay, beta);
+        feed_gates<gated>(s, &m->gates[stage], decay, beta, about, lane);
         __syncwarp();
         if (lane == 0)
             barrier_arrive(&m->full[stage]);
@@ -156,29 +165,32 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
         feed_load<queries, gated, output>(s, maps, task, m);
         return;
     }
+    const int t = held(threadIdx.x - 32);
     for (int chunk = task.first; chunk < task.last; chunk++) {
-        const int i = chunk - task.first, stage = i % STAGES;
+        const int i = chunk - task.first, stage = i % STAGES, phase = (i / STAGES) & 1;
         const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
                        v = shared_address(m->in[stage].v);
-        barrier_wait(&m->arrived[stage], (i / STAGES) & 1);
+        barrier_wait(&m->arrived[stage], phase);
         if constexpr (output && queries == CHUNK)
-            feed_convert<2 * TILE / 16>(k); // q lies behind k
+            feed_convert<2 * TILE / 16>(k, t); // q lies behind k
         else {
-            feed_convert<TILE / 16>(k);
+            feed_convert<TILE / 16>(k, t);
             if constexpr (output)
-                feed_convert<queries * 16>(q);
+                feed_convert<queries * 16>(q, t);
         }
         const int64_t left = s.T - (int64_t)chunk * s.tokens;
         if (left < s.tokens) {
+            if (task.kind != TASK_TRANSITION)
+                barrier_wait(&m->v_arrived[stage], phase);
             named_barrier(CONVERTERS_BARRIER, CONVERTERS);
-            feed_clear(k, (int)left * s.n_h, CHUNK);
-            feed_clear(v, (int)left * s.n_h, CHUNK);
+            feed_clear(k, (int)left * s.n_h, CHUNK, t);
+            feed_clear(v, (int)left * s.n_h, CHUNK, t);
             if (output)
-                feed_clear(q, (int)left, queries);
+                feed_clear(q, (int)left, queries, t);
         }
         fence_async();
         __syncwarp();
-        if (threadIdx.x % 32 == 0)
+        if (t % 32 == 0)
             barrier_arrive(&m->full[stage]);
     }
 }

@@ -15,8 +15,7 @@ HOPPER_DEVICE void split_half(float a, float b, uint32_t *high, uint32_t *low) {
 
 // This thread's row address in a 16 x 16 block for ldmatrix: matrices (rows 0-7, columns 0-7),
 // (0-7, 8-15), (8-15, 0-7), (8-15, 8-15).
-HOPPER_DEVICE uint32_t block_row(const void *block) {
-    const int lane = threadIdx.x % 32;
+HOPPER_DEVICE uint32_t block_row(const void *block, int lane) {
     return shared_address(block) + ((lane & 7) + (lane >> 4) * 8) * 48 + ((lane >> 3) & 1) * 16;
 }
 
@@ -30,18 +29,19 @@ HOPPER_DEVICE void keys_product(float (&acc)[32], uint32_t k) {
 }
 
 // Block x (an A operand) of this warp's rows of M^T to a panel.
-HOPPER_DEVICE void store_inverse(uint32_t panel, int x, const uint32_t (&a)[4], int warp) {
-    const int lane = threadIdx.x % 32;
+HOPPER_DEVICE void store_inverse(uint32_t panel, int x, const uint32_t (&a)[4], int warp,
+                                 int lane) {
     stmatrix(panel + swizzle(16 * warp + (lane & 15), 2 * x + lane / 16), a[0], a[1], a[2], a[3]);
 }
 
 // acc [16, 16] += A B^T, A and B given as two terms; block: B's rows in shared memory. The products with a
 // second term go to `small`: two short chains of dependent products instead of a long one.
 HOPPER_DEVICE void add_product(float (&acc)[8], float (&small)[8], const uint32_t *high,
-                               const uint32_t *low, const unsigned char (*block)[BLOCK_16]) {
+                               const uint32_t *low, const unsigned char (*block)[BLOCK_16],
+                               int lane) {
     uint32_t bh[4], bl[4];
-    ldmatrix(bh, block_row(block[0]));
-    ldmatrix(bl, block_row(block[1]));
+    ldmatrix(bh, block_row(block[0], lane));
+    ldmatrix(bl, block_row(block[1], lane));
 #pragma unroll
     for (int n = 0; n < 2; n++) {
         mma16(acc + 4 * n, high, bh[2 * n], bh[2 * n + 1]);
@@ -55,8 +55,8 @@ HOPPER_DEVICE void add_product(float (&acc)[8], float (&small)[8], const uint32_
 // L (from acc = K K^T) to shared memory: the warp's own row of blocks, the diagonal one in float32.
 template <bool gated>
 HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delta_shared *m,
-                              int warp) {
-    const int lane = threadIdx.x % 32, r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
+                              int warp, int lane) {
+    const int r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
     const float b0 = g->beta[i], b1 = g->beta[i + 8];
     float c0 = 0, c1 = 0, d0 = 0, d1 = 0;
     if constexpr (gated) {
@@ -101,8 +101,8 @@ HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delt
 }
 
 // The warp inverts its diagonal block: lane c mod 16 has column c. The upper half-warp keeps second terms.
-HOPPER_DEVICE void hard_diagonal(delta_shared *m, int warp) {
-    const int lane = threadIdx.x % 32, c = lane % 16;
+HOPPER_DEVICE void hard_diagonal(delta_shared *m, int warp, int lane) {
+    const int c = lane % 16;
     const float *l = m->lw[warp];
     float x[16];
 #pragma unroll
@@ -133,7 +133,7 @@ HOPPER_DEVICE void hard_diagonal(delta_shared *m, int warp) {
 
 // Blocks 0..3 of the warp's rows of M^T, each an A operand, as the sum of two terms.
 HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], delta_shared *m,
-                                int warp) {
+                                int warp, int lane) {
 #pragma unroll
     for (int b = 0; b < 4; b++)
 #pragma unroll
@@ -143,8 +143,8 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
     for (int b = 0; b < 4; b++)
         if (b == warp) {
             // transposed: (c 0-7, r 0-7), (c 8-15, r 0-7), (c 0-7, r 8-15), (c 8-15, r 8-15)
-            ldmatrix_transposed(high[b], block_row(m->d[b][0]));
-            ldmatrix_transposed(low[b], block_row(m->d[b][1]));
+            ldmatrix_transposed(high[b], block_row(m->d[b][0], lane));
+            ldmatrix_transposed(low[b], block_row(m->d[b][1], lane));
         }
 #pragma unroll
     for (int i = 1; i < 4; i++) {
@@ -154,7 +154,7 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
 #pragma unroll
         for (int b = 0; b < i; b++)
             if (b >= warp)
-                add_product(acc, small, high[b], low[b], m->l[i * (i - 1) / 2 + b]);
+                add_product(acc, small, high[b], low[b], m->l[i * (i - 1) / 2 + b], lane);
         uint32_t h[4], l[4];
 #pragma unroll
         for (int e = 0; e < 4; e++)
@@ -163,7 +163,7 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
 #pragma unroll
         for (int e = 0; e < 8; e++)
             acc[e] = small[e] = 0;
-        add_product(acc, small, h, l, m->d[i]);
+        add_product(acc, small, h, l, m->d[i], lane);
 #pragma unroll
         for (int e = 0; e < 4; e++)
             split_half(acc[2 * e] + small[2 * e], acc[2 * e + 1] + small[2 * e + 1], &high[i][e],
@@ -175,19 +175,21 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
 // all is there but the stores.
 template <bool gated, class before>
 HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t panel,
-                              float b0, float b1, int warp, before before_store) {
+                              float b0, float b1, int warp, int lane, before before_store) {
+    lane = held(lane); // shares nothing with the easy way, which would have to keep it
+    warp = held(warp);
     {
         float acc[32];
         wgmma_fence();
         keys_product(acc, k);
         wgmma_wait<0>();
-        hard_lower<gated>(acc, g, m, warp);
+        hard_lower<gated>(acc, g, m, warp, lane);
     }
     __syncwarp();
-    hard_diagonal(m, warp);
+    hard_diagonal(m, warp, lane);
     named_barrier(MAKERS_BARRIER, MAKERS);
     uint32_t high[4][4], low[4][4];
-    hard_inverse(high, low, m, warp);
+    hard_inverse(high, low, m, warp, lane);
     before_store();
 #pragma unroll
     for (int x = 0; x < 4; x++) {
@@ -197,8 +199,8 @@ HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k,
             float2 h = unpack_half(high[x][e]), l = unpack_half(low[x][e]);
             split_half(b * (h.x + l.x), b * (h.y + l.y), &high[x][e], &low[x][e]);
         }
-        store_inverse(panel, x, high[x], warp);
-        store_inverse(panel + PANEL, x, low[x], warp);
+        store_inverse(panel, x, high[x], warp, lane);
+        store_inverse(panel + PANEL, x, low[x], warp, lane);
     }
 }
 

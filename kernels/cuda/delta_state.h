@@ -45,40 +45,86 @@ HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values,
 }
 
 // What the chunk writes, W^T, as A operands: w for the outputs; r, times to_end, for the state (without gates
-// the same). to_end: this lane's first pair of rows.
+// the same). to_end: this lane's pairs of rows.
 template <bool gated>
-HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t *to_end, uint32_t (&r)[16],
-                                uint32_t (&w)[16]) {
+HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],
+                                uint32_t (&r)[16], uint32_t (&w)[16]) {
 #pragma unroll
     for (int i = 0; i < 16; i++)
         w[i] = r[i] = pack_half(u[2 * i], u[2 * i + 1]);
     if constexpr (gated)
 #pragma unroll
         for (int i = 0; i < 16; i++)
-            r[i] = multiply_half(w[i], to_end[4 * (i / 2)]);
+            r[i] = multiply_half(w[i], to_end[i / 2]);
 }
 
+HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
 HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
     asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
 }
 
-// O^T (values in rows, queries in columns) times scale -> o: rows of queries. `o` is the place of row
-// lane / 4 and of this thread's first value; `tokens` rows and, from that value on, `width` values exist.
+// O^T (values in rows, queries in columns) times scale -> o: rows of queries. `o` is the place of row 0 and of the
+// block's first value, `value` this warp's first; `tokens` rows and, from that value on, `width` values exist.
 template <int queries>
 HOPPER_DEVICE void state_store(const float (&acc)[queries / 2], float scale, bf16 *o, int64_t ld,
-                               int tokens, int width) {
-    const int t = threadIdx.x % 32 / 4;
-    const bool whole = tokens == queries && width > 8;
+                               int tokens, int value, int width, int lane) {
+    lane = here(lane);
+    const int t = lane / 4, own = 2 * (lane % 4);
+    o += t * ld + (value + own);
 #pragma unroll
     for (int b = 0; b < queries / 8; b++) {
         uint32_t x = movmatrix(pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1])),
                  y = movmatrix(pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]));
-        const bool in = whole || 8 * b + t < tokens;
-        if (in && width > 0)
+        const bool in = 8 * b + t < tokens;
+        if (in && own < width)
             store_pair(o, x);
-        if (in && width > 8)
+        if (in && own + 8 < width)
             store_pair(o + 8, y);
-        o += ld;
+        o += 8 * ld;
+    }
+}
+
+// The same where all 16 values of the warp exist and rows of o start at multiples of 16 bytes: through this warp's
+// shared memory, 32 queries at a time, so that each row leaves in two stores of 16 bytes.
+template <int queries>
+HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale, uint32_t own,
+                                    bf16 *o, int64_t ld, int tokens, int value, int lane) {
+    // Place of a query's 8 values: no bank twice, neither in the 8 rows of a matrix nor in 4 whole rows.
+    lane = here(lane);
+    auto place = [](int query, int piece) { return query * 32 + ((piece ^ (query >> 2 & 1)) << 4); };
+    const uint32_t to = own + place(8 * (lane / 16) + (lane & 7), lane >> 3 & 1),
+                   from = own + place(lane / 2, lane & 1);
+    o += lane / 2 * ld + (value + 8 * (lane & 1));
+#pragma unroll
+    for (int first = 0; first < queries; first += 32) {
+        uint32_t x[2][4];
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const int b = first / 8 + 2 * j, c = b + 1 < queries / 8 ? b + 1 : b;
+            if (b < queries / 8) // of a single block of 8 queries both halves
+                stmatrix_transposed(to + 512 * j - (c > b ? 0 : 16 * (lane & 16)),
+                                    pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
+                                    pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
+                                    pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),
+                                    pack_bf16(scale * acc[4 * c + 2], scale * acc[4 * c + 3]));
+        }
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            if (first + 16 * j < queries)
+                load_shared(x[j], from + 512 * j);
+        __syncwarp(); // the next 32 queries, or the next chunk's, come to the same place
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            if (first + 16 * j < queries) {
+                if (first + 16 * j + lane / 2 < tokens)
+                    store_wide(o, x[j]);
+                o += 16 * ld;
+            }
     }
 }
 
@@ -95,7 +141,8 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
 // the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
-    const int part = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int thread = threadIdx.x, part = thread / 128 - 1, warp = thread / 32 % 4,
+              lane = thread % 32;
     const int first = part * 64 + 16 * warp + lane / 4; // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
@@ -112,14 +159,13 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     }
     uint32_t packed[32];
     state_pack(h, packed);
-    const int own = 16 * warp + 2 * (lane % 4); // this thread's first value in transposed outputs
-    bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens + lane / 4) * s.ldo +
-              (int64_t)task.head * s.V + task.block * WIDTH + 64 * part + own;
+    bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens) * s.ldo +
+              (int64_t)task.head * s.V + task.block * WIDTH;
+    const bool wide = s.wide_stores && width >= 64;
     const uint32_t v_lane =
         part * PANEL + swizzle(8 * (lane / 16) + (lane & 7), 2 * warp + ((lane >> 3) & 1));
     const float scale = gated ? 1.0f : s.scale;
     barrier_wait(&m->full[0], 0);
-    barrier_wait(&m->arrived[0], 0); // the values come straight from the copy engine
     if constexpr (gated) {
         const float end = m->gates[0].end;
 #pragma unroll
@@ -140,7 +186,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
                        inverse = shared_address(m->m[slot][0]), p = shared_address(m->p[slot]);
         float acc[queries / 2];
-        uint32_t r[16];
+        uint32_t r[16], to_end[8];
+        if (values)
+            barrier_wait(&m->v_arrived[stage], parity); // straight from the copy engine
         state_residual<gated>(u, shared_address(m->in[stage].v) + v_lane, values,
                               g->from_start + pair, r);
         barrier_wait(&m->m_full[slot], made);
@@ -154,6 +202,10 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             for (int j = 0; j < 4; j++)
                 wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse + PANEL, PANEL) + 128 * j, 1);
         wgmma_commit();
+        if constexpr (gated)
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
         wgmma_wait<0>();
         wgmma_fence();
         if constexpr (output) {
@@ -164,7 +216,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_commit();
         }
         uint32_t w[16];
-        state_writes<gated>(u, g->to_end + lane % 4, r, w);
+        state_writes<gated>(u, to_end, r, w);
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < 4; j++)
@@ -194,7 +246,6 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         float end = 1;
         if (i + 1 < chunks) {
             barrier_wait(&m->full[next], parity);
-            barrier_wait(&m->arrived[next], parity);
             if constexpr (gated)
                 end = m->gates[next].end;
         }
@@ -215,7 +266,14 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_wait<0>();
         state_keys(u, packed, shared_address(m->in[next].k));
         if constexpr (output) {
-            state_store<queries>(acc, scale, o, 8 * s.ldo, min(left, s.tokens), width - own);
+            const int tokens = min(left, s.tokens);
+            // A branch, so that no store comes between the products just asked for.
+            if (wide)
+                state_store_wide<queries>(acc, scale, shared_address(m->o[4 * part + warp]), o,
+                                          s.ldo, tokens, 64 * part + 16 * warp, lane);
+            else
+                state_store<queries>(acc, scale, o, s.ldo, tokens, 64 * part + 16 * warp,
+                                     width - 16 * warp, lane);
             left -= s.tokens;
             o += s.tokens * s.ldo;
         }

@@ -37,6 +37,7 @@ typedef struct delta_call {
     int value_blocks; // of WIDTH values
     int tokens;       // of a whole chunk
     int per_segment;  // chunks
+    bool wide_stores; // o and its rows start at multiples of 16 bytes
     int segments;
     bool paired; // the first pass runs in clusters of two blocks
     // Told on the host behind the launch of each pass; NULL: nobody listens.
@@ -80,14 +81,47 @@ struct delta_shared {
                    [PANEL]; // diag(beta) M^T [row i][row j], the second term in hard chunks only
     unsigned char p[MADE][PANEL];    // P0^T [row j][query]
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
-    unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1, two halves
-    float lw[4][BLOCK_16F / 4];      // L_ww, column by column
+    unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1: its transpose; in hard chunks itself, two halves
+    float lw[4][BLOCK_16F / 4];      // -L_ww (hard chunks: L_ww), column by column
+    unsigned char o[STATE_WARPS][1024]; // outputs on their way out: 32 queries of a warp's 16 values
     delta_gates gates[STAGES];
     alignas(16) int hard[MADE][4]; // first: M has a second term
     int peers;                     // of the task
-    uint64_t arrived[STAGES], full[STAGES], empty[STAGES], m_full[MADE], p_full[MADE],
-        made_empty[MADE];
+    uint64_t arrived[STAGES], full[STAGES], empty[STAGES]; // q, k
+    uint64_t v_arrived[STAGES]; // values, which no converter waits for
+    uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
 };
+
+// x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
+// fetch waits behind all loads and stores the warp has under way: 300 cycles a chunk.
+HOPPER_DEVICE int held(int x) {
+    return __shfl_sync(~0u, x, threadIdx.x % 32);
+}
+
+// x, as far as the compiler knows made just here: what follows from it is not kept, and spilled, from chunk to chunk.
+HOPPER_DEVICE int here(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+HOPPER_DEVICE uint32_t load_shared_word(const uint32_t *from) {
+    uint32_t x;
+    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(x) : "r"(shared_address(from)) : "memory");
+    return x;
+}
+HOPPER_DEVICE void store_shared_word(void *to, uint32_t x) {
+    asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(shared_address(to)), "r"(x) : "memory");
+}
+HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(from)
+                 : "memory");
+}
+HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
 
 // Where a task lies in the call.
 struct delta_task {

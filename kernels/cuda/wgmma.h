@@ -215,6 +215,14 @@ HOPPER_DEVICE void stmatrix(uint32_t address, uint32_t a, uint32_t b, uint32_t c
         "r"(b), "r"(c), "r"(d)
         : "memory");
 }
+// The same, each matrix transposed.
+HOPPER_DEVICE void stmatrix_transposed(uint32_t address, uint32_t a, uint32_t b, uint32_t c,
+                                       uint32_t d) {
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+        "r"(a), "r"(b), "r"(c), "r"(d)
+        : "memory");
+}
 // The 8 x 8 matrix of 16-bit numbers that a warp holds, transposed.
 HOPPER_DEVICE uint32_t movmatrix(uint32_t x) {
     uint32_t y;
