@@ -166,17 +166,17 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     const int role = threadIdx.x / 128;
     const bool output = task.kind == TASK_OUTPUT;
     if (role == 0) {
-        registers_down<32>();
+        registers_down<48>();
         if (output)
             delta_feed<queries, gated, true>(s, maps, task, m);
         else
             delta_feed<queries, gated, false>(s, maps, task, m);
     } else if (role == 3) {
-        registers_down<96>();
+        registers_down<80>();
         if (output)
-            delta_make<queries, gated, true>(s, task, m);
+            delta_make<gated, true>(task, m);
         else
-            delta_make<queries, gated, false>(s, task, m);
+            delta_make<gated, false>(task, m);
     } else {
         registers_up<192>();
         if (output)

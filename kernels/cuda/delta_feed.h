@@ -1,12 +1,13 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks and sums the gates; warps 1-3 make fp16 of q and k in place.
+// bring q, k and v of the coming chunks and sums the gates; warps 1-3 make fp16 of q and k in place; together they make
+// the scores (delta_scores.h). Chunk i + 1 is asked for before the scores of chunk i, and converted behind them.
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and the converters where the next row of tokens begins.
 #ifndef DELTOP_CUDA_DELTA_FEED_H
 #define DELTOP_CUDA_DELTA_FEED_H
 
-#include "kernels/cuda/delta_tile.h"
+#include "kernels/cuda/delta_scores.h"
 
 // `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
 // does not matter.
@@ -49,39 +50,65 @@ HOPPER_DEVICE void feed_clear(uint32_t tile, int first, int rows, int t) {
     }
 }
 
-// Gates of rows 2 lane and 2 lane + 1, summed in double so that weak decays behind a strong one keep
-// their value when differences are taken. Less than 2^-256 a token counts as 2^-256. about: see feed_load.
+// The base-2 log decays of rows 2 lane and 2 lane + 1, summed up to them, and up to the last row.
+template <class real>
+HOPPER_DEVICE void sum_gates(const float (&decay)[2], int lane, real (&c)[2], real *last) {
+    const real log2e = (real)1.4426950408889634, most = -256;
+    c[0] = at_least((real)decay[0] * log2e, most);
+    c[1] = c[0] + at_least((real)decay[1] * log2e, most);
+    real sum = c[1];
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const real before = __shfl_up_sync(~0u, sum, d);
+        sum += lane >= d ? before : 0;
+    }
+    c[0] += sum - c[1];
+    c[1] = sum;
+    *last = __shfl_sync(~0u, sum, 31);
+}
+
+// Gates of rows 2 lane and 2 lane + 1 as consumers need them. Less than 2^-256 a token counts as 2^-256. Sums in float
+// are off by 2^-16 at most as long as they stay above -120; steeper chunks are summed in double, so that weak decays
+// behind a strong one keep their value when differences are taken. about: see delta_loader.
 template <bool gated>
 HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (&decay)[2],
                               const float (&beta)[2], const int (&about)[2], int lane) {
     *(float2 *)(g->beta + 2 * lane) = make_float2(beta[0], beta[1]);
     if constexpr (gated) {
-        const double log2e = 1.4426950408889634;
-        double a = at_least((double)decay[0] * log2e, -256.0),
-               b = a + at_least((double)decay[1] * log2e, -256.0);
-        double sum = b;
+        float c[2], rest[2] = {}, last;
+        sum_gates(decay, lane, c, &last);
+        float2 left = make_float2(last - c[0], last - c[1]);
+        const bool wide = !(last >= -120);
+        if (wide) {
+            double precise[2], to;
+            sum_gates(decay, lane, precise, &to);
 #pragma unroll
-        for (int d = 1; d < 32; d *= 2) {
-            double before = __shfl_up_sync(~0u, sum, d);
-            sum += lane >= d ? before : 0;
+            for (int i = 0; i < 2; i++) {
+                c[i] = (float)precise[i];
+                rest[i] = (float)(precise[i] - c[i]);
+            }
+            left = make_float2((float)(to - precise[0]), (float)(to - precise[1]));
         }
-        a += sum - b;
-        b = sum;
-        const double last = __shfl_sync(~0u, sum, 31), mid = 0.5 * last;
-        const float fa = (float)a, fb = (float)b;
-        const bool wide = last < -120;
-        *(float2 *)(g->c + 2 * lane) = make_float2(fa, fb);
-        *(float2 *)(g->c_rest + 2 * lane) = make_float2((float)(a - fa), (float)(b - fb));
-        *(float2 *)(g->from_start + 2 * lane) = make_float2(exp2_fast(fa), exp2_fast(fb));
-        g->to_end[lane] = pack_half(exp2_fast((float)(last - a)), exp2_fast((float)(last - b)));
-        if (!wide) {
-            const float ma = (float)(a - mid), mb = (float)(b - mid);
-            *(float2 *)(g->up + 2 * lane) = make_float2(exp2_fast(ma), exp2_fast(mb));
-            *(float2 *)(g->down + 2 * lane) = make_float2(exp2_fast(-ma), exp2_fast(-mb));
-        }
+        const float2 start = make_float2(exp2_fast(c[0]), exp2_fast(c[1]));
+        *(float2 *)(g->c + 2 * lane) = make_float2(c[0], c[1]);
+        *(float2 *)(g->c_rest + 2 * lane) = make_float2(rest[0], rest[1]);
+        *(float2 *)(g->from_start + 2 * lane) = start;
+        g->to_end[lane] = pack_half(exp2_fast(left.x), exp2_fast(left.y));
         if (lane == 31) {
-            g->end = exp2_fast((float)last);
+            g->end = start.y;
             g->wide = wide;
+        }
+        const float mid = 0.5f * last;
+        const float2 up = make_float2(exp2_fast(c[0] - mid), exp2_fast(c[1] - mid));
+        if (!wide) {
+            *(float2 *)(g->up + 2 * lane) = up;
+            *(float2 *)(g->down + 2 * lane) =
+                make_float2(exp2_fast(mid - c[0]), exp2_fast(mid - c[1]));
+        }
+        if (s.n_h == 1) { // a token's last row is its own
+            *(float2 *)(g->query + 2 * lane) = make_float2(s.scale * start.x, s.scale * start.y);
+            *(float2 *)(g->up_query + 2 * lane) = make_float2(s.scale * up.x, s.scale * up.y);
+            return;
         }
         __syncwarp();
 #pragma unroll
@@ -92,46 +119,50 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
     }
 }
 
-template <int queries, bool gated, bool output>
-HOPPER_DEVICE void feed_load(const delta_call &s, const delta_maps &maps, const delta_task &task,
-                             delta_shared *m) {
-    const int rows = s.tokens * s.n_h;
-    int lane = held(threadIdx.x % 32);
-    const bool values = task.kind != TASK_TRANSITION;
-    const uint32_t bytes = 256 * (rows + (output ? s.tokens : 0));
+// Warp 0's part: copies and gates of a task's chunks.
+template <int queries, bool gated, bool output> struct delta_loader {
+    const delta_call &s;
+    const delta_maps &maps;
+    const delta_task &task;
+    delta_shared *m;
+    float decay[2], beta[2]; // of this lane's rows of the chunk that comes
     // This lane's rows 2 lane + i of a chunk: their token (255: none), whether they begin it, and the last row of
     // the chunk's token 2 lane + i. One number each, since divisions are slow and registers few.
     int about[2];
+
+    HOPPER_DEVICE void start(int lane) {
+        const int rows = s.tokens * s.n_h;
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int r = 2 * lane + i;
-        about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
-                   (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
+        for (int i = 0; i < 2; i++) {
+            const int r = 2 * lane + i;
+            about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
+                       (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
+        }
+        fetch(0, lane);
     }
-    float decay[2], beta[2]; // of the chunk that comes
-    auto fetch = [&](int chunk) {
-        const int64_t t0 = (int64_t)chunk * s.tokens, at = task.token0 + t0;
+    HOPPER_DEVICE void fetch(int i, int lane) {
+        const int64_t t0 = (int64_t)(task.first + i) * s.tokens, at = task.token0 + t0;
         const int left = (int)min(s.T - t0, (int64_t)s.tokens);
         const float *betas = s.beta + at * s.n_h * s.ldbeta + task.head,
                     *decays = s.decay + at * s.lddecay + task.head;
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int token = about[i] & 255;
+        for (int e = 0; e < 2; e++) {
+            const int token = about[e] & 255;
             const bool in = token < left;
-            beta[i] = !in ? 0.0f : s.beta ? betas[(2 * lane + i) * (int)s.ldbeta] : 1.0f;
-            decay[i] = gated && in && (about[i] & 256) ? decays[token * (int)s.lddecay] : 0.0f;
+            beta[e] = !in ? 0.0f : s.beta ? betas[(2 * lane + e) * (int)s.ldbeta] : 1.0f;
+            decay[e] = gated && in && (about[e] & 256) ? decays[token * (int)s.lddecay] : 0.0f;
         }
-    };
-    fetch(task.first);
-    for (int chunk = task.first; chunk < task.last; chunk++) {
-        const int i = chunk - task.first, stage = i % STAGES, phase = (i / STAGES + 1) & 1;
-        const int at = (int)(task.token0 + (int64_t)chunk * s.tokens);
+    }
+    // Asks for chunk i as soon as its place is free.
+    HOPPER_DEVICE void load(int i, int lane) {
+        const bool values = task.kind != TASK_TRANSITION;
+        const int stage = i % STAGES, rows = s.tokens * s.n_h;
+        const int at = (int)(task.token0 + (int64_t)(task.first + i) * s.tokens);
         auto *in = &m->in[stage];
-        lane = here(lane);
-        barrier_wait(&m->empty[stage], phase);
+        barrier_wait(&m->empty[stage], (i / STAGES + 1) & 1);
         if (lane == 0) {
             uint64_t *b = &m->arrived[stage], *v = &m->v_arrived[stage];
-            barrier_expect(b, bytes);
+            barrier_expect(b, 256 * (rows + (output ? s.tokens : 0)));
 #pragma unroll
             for (int panel = 0; panel < 2; panel++) {
                 copy_box(shared_address(in->k) + panel * PANEL, &maps.k, panel * 64, task.key_head,
@@ -149,49 +180,73 @@ HOPPER_DEVICE void feed_load(const delta_call &s, const delta_maps &maps, const 
             }
         }
         __syncwarp();
-        feed_gates<gated>(s, &m->gates[stage], decay, beta, about, lane);
+    }
+    // Makes what consumers need of chunk i's gates; the next one's are under way afterwards.
+    HOPPER_DEVICE void gates(int i, int chunks, int lane) {
+        feed_gates<gated>(s, &m->gates[i % STAGES], decay, beta, about, lane);
         __syncwarp();
         if (lane == 0)
-            barrier_arrive(&m->full[stage]);
-        if (chunk + 1 < task.last)
-            fetch(chunk + 1);
+            barrier_arrive(&m->full[i % STAGES]);
+        if (i + 1 < chunks)
+            fetch(i + 1, lane);
     }
+};
+
+// The converters' part of chunk i; t: this thread's number among them.
+template <int queries, bool output>
+HOPPER_DEVICE void feed_chunk(const delta_call &s, const delta_task &task, delta_shared *m, int i,
+                              int t) {
+    const int stage = i % STAGES, phase = (i / STAGES) & 1;
+    const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
+                   v = shared_address(m->in[stage].v);
+    barrier_wait(&m->arrived[stage], phase);
+    if constexpr (output && queries == CHUNK)
+        feed_convert<2 * TILE / 16>(k, t); // q lies behind k
+    else {
+        feed_convert<TILE / 16>(k, t);
+        if constexpr (output)
+            feed_convert<queries * 16>(q, t);
+    }
+    const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
+    if (left < s.tokens) {
+        if (task.kind != TASK_TRANSITION)
+            barrier_wait(&m->v_arrived[stage], phase);
+        named_barrier(CONVERTERS_BARRIER, CONVERTERS);
+        feed_clear(k, (int)left * s.n_h, CHUNK, t);
+        feed_clear(v, (int)left * s.n_h, CHUNK, t);
+        if (output)
+            feed_clear(q, (int)left, queries, t);
+    }
+    fence_async();
+    __syncwarp();
+    if (t % 32 == 0)
+        barrier_arrive(&m->full[stage]);
 }
 
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
                               delta_shared *m) {
-    if (threadIdx.x < 32) {
-        feed_load<queries, gated, output>(s, maps, task, m);
-        return;
-    }
-    const int t = held(threadIdx.x - 32);
-    for (int chunk = task.first; chunk < task.last; chunk++) {
-        const int i = chunk - task.first, stage = i % STAGES, phase = (i / STAGES) & 1;
-        const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
-                       v = shared_address(m->in[stage].v);
-        barrier_wait(&m->arrived[stage], phase);
-        if constexpr (output && queries == CHUNK)
-            feed_convert<2 * TILE / 16>(k, t); // q lies behind k
-        else {
-            feed_convert<TILE / 16>(k, t);
-            if constexpr (output)
-                feed_convert<queries * 16>(q, t);
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
+    int lane = held(threadIdx.x % 32);
+    const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
+    delta_loader<queries, gated, output> loader = {s, maps, task, m};
+    if (warp == 0)
+        loader.start(lane);
+    for (int i = -1; i < chunks; i++) {
+        lane = here(lane);
+        if (warp == 0 && i + 1 < chunks)
+            loader.load(i + 1, lane);
+        if (output && i >= 0) {
+            barrier_wait(&m->full[i % STAGES], (i / STAGES) & 1);
+            barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
+            make_scores<queries, gated>(s, m, i % STAGES, i % MADE, first, warp, lane);
         }
-        const int64_t left = s.T - (int64_t)chunk * s.tokens;
-        if (left < s.tokens) {
-            if (task.kind != TASK_TRANSITION)
-                barrier_wait(&m->v_arrived[stage], phase);
-            named_barrier(CONVERTERS_BARRIER, CONVERTERS);
-            feed_clear(k, (int)left * s.n_h, CHUNK, t);
-            feed_clear(v, (int)left * s.n_h, CHUNK, t);
-            if (output)
-                feed_clear(q, (int)left, queries, t);
+        if (i + 1 < chunks) {
+            if (warp == 0)
+                loader.gates(i + 1, chunks, lane);
+            else
+                feed_chunk<queries, output>(s, task, m, i + 1, 32 * warp + lane - 32);
         }
-        fence_async();
-        __syncwarp();
-        if (t % 32 == 0)
-            barrier_arrive(&m->full[stage]);
     }
 }
 

@@ -1,8 +1,7 @@
-// kernels/cuda/delta_make.h - the warpgroup that makes M and the scores P0 of a chunk (delta.cu), ahead of
-// the warpgroups that hold the state.
+// kernels/cuda/delta_make.h - the warpgroup that makes M of a chunk (delta.cu), ahead of the warpgroups that hold
+// the state.
 //
 //     L = tril(diag(beta) (K K^T . G), -1)      M = (I + L)^-1       G_ij = 2^(c_i - c_j)
-//     P0 = scale (Q K^T . G), columns up to a query's own row
 //
 // M is held as M^T: warp w owns its rows 16 w .. 16 w + 15. Blocks are 16 x 16; D_i = (I + L_ii)^-1, the
 // others follow by
@@ -43,9 +42,15 @@ HOPPER_DEVICE void fetch_factors(lower_factors &f, const delta_gates *g, int war
             f.column[b] = *(const float2 *)(column + 8 * b);
 }
 
-HOPPER_DEVICE float square_of_pair(uint32_t x) {
+// Squares of a pair of fp16 added to a pair of sums: near enough to tell easy chunks; what overflows is not easy.
+HOPPER_DEVICE uint32_t add_squares(uint32_t x, uint32_t sums) {
+    uint32_t r;
+    asm("fma.rn.f16x2 %0, %1, %1, %2;\n" : "=r"(r) : "r"(x), "r"(sums));
+    return r;
+}
+HOPPER_DEVICE float sum_of_pair(uint32_t x) {
     float2 v = unpack_half(x);
-    return v.x * v.x + v.y * v.y;
+    return v.x + v.y;
 }
 
 // N = -L (from acc = K K^T): blocks below the diagonal to shared memory; the warp's own diagonal block as an A operand
@@ -67,7 +72,7 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
         b0 *= f.row[0];
         b1 *= f.row[1];
     }
-    float sum0 = 0, sum1 = 0;
+    uint32_t sum0 = 0, sum1 = 0;
     unsigned char *to = m->l[warp * (warp - 1) / 2][0] + 2 * x + r * 48;
 #pragma unroll
     for (int e = 0; e < 4; e++)
@@ -75,7 +80,6 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
 #pragma unroll
     for (int block = 0; block < 4; block++) {
         uint32_t p[4];
-        float s0 = 0, s1 = 0;
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const int b = 2 * block + e;
@@ -93,8 +97,6 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
                 v[2] *= f.column[b].x;
                 v[3] *= f.column[b].y;
             }
-            s0 += v[0] * v[0] + v[1] * v[1];
-            s1 += v[2] * v[2] + v[3] * v[3];
             p[2 * e] = pack_half(v[0], v[1]);
             p[2 * e + 1] = pack_half(v[2], v[3]);
         }
@@ -103,8 +105,10 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
             for (int e = 0; e < 4; e++)
                 store_shared_word(to + block * 2 * BLOCK_16 + 16 * (e / 2) + 8 * 48 * (e % 2), p[e]);
         }
-        sum0 += block < warp ? s0 : 0.0f;
-        sum1 += block < warp ? s1 : 0.0f;
+        if (block < 3) {
+            sum0 = block < warp ? add_squares(p[0], add_squares(p[2], sum0)) : sum0;
+            sum1 = block < warp ? add_squares(p[1], add_squares(p[3], sum1)) : sum1;
+        }
 #pragma unroll
         for (int e = 0; e < 4; e++)
             own[e] = block == warp ? p[e] : own[e];
@@ -112,9 +116,10 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
     own[0] &= below;
     own[2] = 0;
     own[3] &= below;
-    sum0 += square_of_pair(own[0]);
-    sum1 += square_of_pair(own[1]) + square_of_pair(own[3]);
-    return !(fmaxf(sum0, sum1) <= EASY);
+    sum0 = add_squares(own[0], sum0);
+    sum1 = add_squares(own[1], add_squares(own[3], sum1));
+    const float rows[2] = {sum_of_pair(sum0), sum_of_pair(sum1)};
+    return !(rows[0] <= EASY && rows[1] <= EASY);
 }
 
 HOPPER_DEVICE void pack_operand(uint32_t (&a)[4], const float (&d)[8]) {
@@ -150,19 +155,31 @@ HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int 
 #pragma unroll
     for (int i = 0; i < 16; i++)
         x[i] = i == c ? 1.0f : 0.0f;
+    // Columns j of N by fours of rows from (j + 1) / 4 * 4 on, AHEAD loads under way.
+    enum { AHEAD = 6, FOURS = 36 };
+    const uint32_t from = shared_address(n);
+    uint32_t col[AHEAD][4];
+    int load_j = 0, load_i = 0, j = 0, i4 = 0; // known at compile time
 #pragma unroll
-    for (int j = 0; j < 15; j++) {
+    for (int step = 0; step < FOURS + AHEAD - 1; step++) {
+        if (step < FOURS) {
+            load_shared(col[step % AHEAD], from + (load_j * 20 + load_i) * 4);
+            load_i += 4;
+            if (load_i == 16) {
+                load_j++;
+                load_i = (load_j + 1) / 4 * 4;
+            }
+        }
+        if (step >= AHEAD - 1) {
 #pragma unroll
-        for (int i4 = (j + 1) / 4 * 4; i4 < 16; i4 += 4) {
-            float4 col = *(const float4 *)(n + j * 20 + i4);
-            if (i4 > j)
-                x[i4] += col.x * x[j];
-            if (i4 + 1 > j)
-                x[i4 + 1] += col.y * x[j];
-            if (i4 + 2 > j)
-                x[i4 + 2] += col.z * x[j];
-            if (i4 + 3 > j)
-                x[i4 + 3] += col.w * x[j];
+            for (int e = 0; e < 4; e++)
+                if (i4 + e > j)
+                    x[i4 + e] += __uint_as_float(col[(step - AHEAD + 1) % AHEAD][e]) * x[j];
+            i4 += 4;
+            if (i4 == 16) {
+                j++;
+                i4 = (j + 1) / 4 * 4;
+            }
         }
     }
     uint32_t p[2][4];
@@ -176,72 +193,6 @@ HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int 
     }
     __syncwarp();
     ldmatrix(mine, operand_row(m->d[warp][0], lane));
-}
-
-// What a lane needs of the gates for scores, fetched before K Q^T is there: of its rows and of its queries.
-template <int queries> struct score_factors {
-    float row[2];
-    float2 query[queries / 8];
-};
-template <int queries>
-HOPPER_DEVICE void fetch_factors(score_factors<queries> &f, const delta_gates *g, int warp,
-                                 int lane) {
-    f.row[0] = g->down[16 * warp + lane / 4];
-    f.row[1] = g->down[16 * warp + lane / 4 + 8];
-#pragma unroll
-    for (int b = 0; b < queries / 8; b++)
-        f.query[b] = *(const float2 *)(g->up_query + 8 * b + 2 * (lane % 4));
-}
-
-// Scores of the chunk's queries (acc = K Q^T: row i of keys, column of queries) to a panel. first0, first1: the
-// first query that sees this lane's rows, from the lane's first query on.
-template <int queries, bool gated, bool wide>
-HOPPER_DEVICE void make_scores(const float (&acc)[queries / 2], const score_factors<queries> &f,
-                               const delta_call &s, const delta_gates *g, uint32_t to, int first0,
-                               int first1, int warp, int lane) {
-    if constexpr (wide)
-        lane = here(lane);
-    const int i = 16 * warp + lane / 4;
-    float c0 = 0, c1 = 0, d0 = 0, d1 = 0;
-    if constexpr (gated && wide) {
-        c0 = g->c[i];
-        c1 = g->c[i + 8];
-        d0 = g->c_rest[i];
-        d1 = g->c_rest[i + 8];
-    }
-    uint32_t packed[queries / 4];
-#pragma unroll
-    for (int b = 0; b < queries / 8; b++) {
-        float v[4];
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            float w0 = 1, w1 = 1;
-            if constexpr (gated && wide) {
-                const int last = (8 * b + 2 * (lane % 4) + e + 1) * s.n_h - 1; // the query's
-                const int at = last < CHUNK ? last : CHUNK - 1;
-                float cq = g->c[at], dq = g->c_rest[at];
-                w0 = s.scale * exp2_fast((cq - c0) + (dq - d0));
-                w1 = s.scale * exp2_fast((cq - c1) + (dq - d1));
-            } else if constexpr (gated) {
-                w0 = f.row[0] * (e ? f.query[b].y : f.query[b].x);
-                w1 = f.row[1] * (e ? f.query[b].y : f.query[b].x);
-            }
-            v[e] = 8 * b + e >= first0 ? w0 * acc[4 * b + e] : 0.0f;
-            v[2 + e] = 8 * b + e >= first1 ? w1 * acc[4 * b + 2 + e] : 0.0f;
-        }
-        packed[2 * b] = pack_half(v[0], v[1]);
-        packed[2 * b + 1] = pack_half(v[2], v[3]);
-    }
-    // Two columns of matrices at a time: (rows 0-7, b), (rows 8-15, b), (rows 0-7, b + 1), (8-15, b + 1)
-    const uint32_t row = 16 * warp + (lane & 15);
-#pragma unroll
-    for (int b = 0; b < queries / 8; b += 2)
-        if (b + 1 < queries / 8)
-            stmatrix(to + swizzle(row, b + lane / 16), packed[2 * b], packed[2 * b + 1],
-                     packed[2 * b + 2], packed[2 * b + 3]);
-        else
-            stmatrix(to + swizzle(row, b), packed[2 * b], packed[2 * b + 1], packed[2 * b],
-                     packed[2 * b + 1]);
 }
 
 // Rows of M^T in high: blocks before the warp's own are zero, those after it follow from it. All warps run
@@ -291,15 +242,15 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 // Without outputs the block may have a peer with the same keys: each makes M of every second chunk, for both.
 // Block r of the cluster fills slot r of both.
 //
-// K K^T of the next chunk is under way while M of this one is finished.
-template <int queries, bool gated, bool output>
-HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
+// With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
+// it; and the chunk after next comes to a pair only when the state is through with the one before this.
+template <bool gated, bool output>
+HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;
     const int r = lane / 4, x = 2 * (lane % 4);
     const uint32_t below = (r > x ? 0xffffu : 0) | (r > x + 1 ? 0xffff0000u : 0);
-    const int first0 = held((16 * warp + r) / s.n_h - x), first1 = held((16 * warp + r + 8) / s.n_h - x);
     const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
     const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T
@@ -325,8 +276,8 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
     for (int i = first; i < chunks; i += peers) {
         const int stage = i % STAGES, slot = i % MADE;
         const delta_gates *g = &m->gates[stage];
-        const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q);
-        auto wait_for_slot = [&] { barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1); };
+        const uint32_t k = shared_address(m->in[stage].k);
+        auto before_store = [&] { barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1); };
         bool hard;
         uint32_t mine[4];
         lane = here(lane);
@@ -338,53 +289,21 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
                 hard = make_lower<gated, true>(keys, f, g, m, warp, lane, below, own);
             else
                 hard = make_lower<gated, false>(keys, f, g, m, warp, lane, below, own);
-            float scores[queries / 2];
-            if constexpr (output) {
-                wgmma_fence();
-#pragma unroll
-                for (int x = 0; x < 8; x++)
-                    wgmma<queries>::ss(scores, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
-                                       desc_k(q + (x / 4) * queries * 128) + 2 * (x % 4), x > 0);
-                wgmma_commit();
-            }
             make_diagonal(own, m, warp, lane, mine);
-            if constexpr (output) {
-                score_factors<queries> of;
-                if (gated && !wide)
-                    fetch_factors(of, g, warp, lane);
-                wait_for_slot();
-                wgmma_wait<0>();
-                const uint32_t p = shared_address(m->p[slot]);
-                if (wide)
-                    make_scores<queries, gated, true>(scores, of, s, g, p, first0, first1, warp,
-                                                      lane);
-                else
-                    make_scores<queries, gated, false>(scores, of, s, g, p, first0, first1, warp,
-                                                       lane);
-                fence_async();
-                __syncwarp();
-                if (lane == 0)
-                    barrier_arrive(&m->p_full[slot]);
-            }
         }
-        // A pair asks later: the chunk after next comes only when the state is through with the one before this.
         auto ask_next = [&] {
             wait_for_keys(i + peers);
             ask_keys(i + peers);
         };
-        if (peers == 1)
+        if constexpr (output)
             ask_next();
         hard = __any_sync(~0u, named_barrier_any(MAKERS_BARRIER, MAKERS, hard));
         const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
         const uint32_t panel = shared_address(m->m[slot][0]);
-        auto before_store = [&] {
-            if constexpr (!output)
-                wait_for_slot();
-        };
         if (hard) {
             wgmma_wait<0>(); // asked again below: no registers are left for it meanwhile
             hard_chunk<gated>(g, m, k, panel, b0, b1, warp, lane, before_store);
-            if (peers == 1)
+            if constexpr (output)
                 ask_keys(i + peers);
         } else {
             uint32_t high[4][4];
@@ -411,10 +330,10 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
             barrier_arrive(&m->m_full[slot]);
             barrier_arrive(&m->empty[stage]); // nobody here needs the keys any more
         }
-        if (peers == 2) {
+        if (peers == 2)
             leave(i + 1);
+        if constexpr (!output)
             ask_next();
-        }
         fetch_factors<gated>(f, &m->gates[(i + peers) % STAGES], warp, lane);
         // Nobody may write L or its diagonal blocks of the next chunk before all have read this one's.
         named_barrier(MAKERS_BARRIER, MAKERS);

@@ -99,33 +99,30 @@ HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale
     const uint32_t to = own + place(8 * (lane / 16) + (lane & 7), lane >> 3 & 1),
                    from = own + place(lane / 2, lane & 1);
     o += lane / 2 * ld + (value + 8 * (lane & 1));
+    uint32_t x[(queries + 15) / 16][4];
 #pragma unroll
-    for (int first = 0; first < queries; first += 32) {
-        uint32_t x[2][4];
-#pragma unroll
-        for (int j = 0; j < 2; j++) {
-            const int b = first / 8 + 2 * j, c = b + 1 < queries / 8 ? b + 1 : b;
-            if (b < queries / 8) // of a single block of 8 queries both halves
-                stmatrix_transposed(to + 512 * j - (c > b ? 0 : 16 * (lane & 16)),
-                                    pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
-                                    pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
-                                    pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),
-                                    pack_bf16(scale * acc[4 * c + 2], scale * acc[4 * c + 3]));
+    for (int j = 0; 16 * j < queries; j++) {
+        if (j == 2)
+            __syncwarp(); // the next 32 queries come to the same place
+        const int b = 2 * j, c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
+        stmatrix_transposed(to + 512 * (j % 2) - (c > b ? 0 : 16 * (lane & 16)),
+                            pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
+                            pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
+                            pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),
+                            pack_bf16(scale * acc[4 * c + 2], scale * acc[4 * c + 3]));
+        if (j % 2 == 1 || 16 * (j + 1) >= queries) {
+            __syncwarp();
+            for (int e = j / 2 * 2; e <= j; e++)
+                load_shared(x[e], from + 512 * (e % 2));
         }
-        __syncwarp();
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-            if (first + 16 * j < queries)
-                load_shared(x[j], from + 512 * j);
-        __syncwarp(); // the next 32 queries, or the next chunk's, come to the same place
-#pragma unroll
-        for (int j = 0; j < 2; j++)
-            if (first + 16 * j < queries) {
-                if (first + 16 * j + lane / 2 < tokens)
-                    store_wide(o, x[j]);
-                o += 16 * ld;
-            }
     }
+#pragma unroll
+    for (int j = 0; 16 * j < queries; j++) {
+        if (16 * j + lane / 2 < tokens)
+            store_wide(o, x[j]);
+        o += 16 * ld;
+    }
+    __syncwarp();
 }
 
 // U^T = H^T K^T, committed.

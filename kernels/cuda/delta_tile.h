@@ -17,7 +17,7 @@ enum {
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
     CONVERTERS = 96,     // threads that make fp16 of q and k: warps 1-3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
-    MAKERS = 128,        // warpgroup 3: M and P0
+    MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
     MAKERS_BARRIER = 1, // named barriers
     CONVERTERS_BARRIER = 2,
