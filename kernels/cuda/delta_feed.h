@@ -1,6 +1,6 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks and sums the gates; warps 1-3 make fp16 of q and k in place; together they make
-// the scores (delta_scores.h). Chunk i + 1 is asked for before the scores of chunk i, and converted behind them.
+// bring q, k and v of the coming chunks, warp 1 sums the gates, warps 2 and 3 make fp16 of q and k in place; together they
+// make the scores (delta_scores.h). Chunk i + 1 is asked for before the scores of chunk i, and converted behind them.
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and the converters where the next row of tokens begins.
@@ -9,10 +9,10 @@
 
 #include "kernels/cuda/delta_scores.h"
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
+// `pieces` of 16 bytes from bf16 to fp16, by the converters, four loads under way. Where they lie in the tile
 // does not matter.
 template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
-    enum { AHEAD = 3, EACH = pieces / CONVERTERS };
+    enum { AHEAD = 4, EACH = pieces / CONVERTERS };
     auto convert = [](uint32_t (&x)[4]) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
@@ -119,7 +119,7 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
     }
 }
 
-// Warp 0's part: copies and gates of a task's chunks.
+// Parts of warp 0, copies, and of warp 1, gates of a task's chunks.
 template <int queries, bool gated, bool output> struct delta_loader {
     const delta_call &s;
     const delta_maps &maps;
@@ -230,7 +230,7 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     int lane = held(threadIdx.x % 32);
     const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
     delta_loader<queries, gated, output> loader = {s, maps, task, m};
-    if (warp == 0)
+    if (warp == 1)
         loader.start(lane);
     for (int i = -1; i < chunks; i++) {
         lane = here(lane);
@@ -241,11 +241,11 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
             barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
             make_scores<queries, gated>(s, m, i % STAGES, i % MADE, first, warp, lane);
         }
-        if (i + 1 < chunks) {
-            if (warp == 0)
+        if (warp > 0 && i + 1 < chunks) {
+            if (warp == 1)
                 loader.gates(i + 1, chunks, lane);
             else
-                feed_chunk<queries, output>(s, task, m, i + 1, 32 * warp + lane - 32);
+                feed_chunk<queries, output>(s, task, m, i + 1, 32 * warp + lane - 64);
         }
     }
 }

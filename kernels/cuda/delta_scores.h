@@ -8,58 +8,65 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-// What 32 queries (or all, if fewer) from `from` on see of the keys (acc = K Q^T), to their place in the panel `to`.
-// first: the first queries that see this lane's rows i and i + 8. wide: factors of G would overflow.
-template <int part, bool gated, bool wide>
-HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const int (&first)[2],
-                                const delta_call &s, const delta_gates *g, uint32_t to, int from,
-                                int warp, int lane) {
-    const int i = 16 * warp + lane / 4, x = from + 2 * (lane % 4);
-    const int first0 = first[0] - x, first1 = first[1] - x;
-    float row[2] = {1, 1}, rest[2] = {};
-    if constexpr (gated)
+// What a lane needs of the gates, fetched before K Q^T is there: of its rows i and i + 8, and of its queries.
+// wide: c and what it leaves, since factors of G would overflow.
+template <int part> struct score_factors {
+    float row[2], rest[2];
+    float2 query[part / 8];
+};
+template <int part, bool wide>
+HOPPER_DEVICE void fetch_factors(score_factors<part> &f, const delta_gates *g, int from, int warp,
+                                 int lane) {
+    const int i = 16 * warp + lane / 4;
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            row[e] = (wide ? g->c : g->down)[i + 8 * e];
-            if constexpr (wide)
-                rest[e] = g->c_rest[i + 8 * e];
-        }
-    uint32_t packed[part / 4];
+    for (int e = 0; e < 2; e++) {
+        f.row[e] = (wide ? g->c : g->down)[i + 8 * e];
+        if constexpr (wide)
+            f.rest[e] = g->c_rest[i + 8 * e];
+    }
+    if constexpr (!wide)
+#pragma unroll
+        for (int b = 0; b < part / 8; b++)
+            f.query[b] = *(const float2 *)(g->up_query + from + 8 * b + 2 * (lane % 4));
+}
+
+// Scores of `part` queries from `from` on (acc = K Q^T) to their place in the panel `to`. first: the first queries that
+// see this lane's rows.
+template <int part, bool gated, bool wide>
+HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factors<part> &f,
+                                const int (&first)[2], const delta_call &s, const delta_gates *g,
+                                uint32_t to, int from, int warp, int lane) {
+    const int x = from + 2 * (lane % 4), first0 = first[0] - x, first1 = first[1] - x;
+    const uint32_t at = 16 * warp + (lane & 15);
+    uint32_t packed[4];
 #pragma unroll
     for (int b = 0; b < part / 8; b++) {
         float v[4];
-        float2 w = make_float2(1, 1);
-        if constexpr (gated && !wide)
-            w = *(const float2 *)(g->up_query + 8 * b + x);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            float w0 = e ? w.y : w.x, w1 = w0;
+            float w0 = 1, w1 = 1;
             if constexpr (gated && wide) {
                 const int last = (8 * b + x + e + 1) * s.n_h - 1; // the query's
-                const int at = last < CHUNK ? last : CHUNK - 1;
-                const float cq = g->c[at], dq = g->c_rest[at];
-                w0 = s.scale * exp2_fast((cq - row[0]) + (dq - rest[0]));
-                w1 = s.scale * exp2_fast((cq - row[1]) + (dq - rest[1]));
+                const int row = last < CHUNK ? last : CHUNK - 1;
+                const float cq = g->c[row], dq = g->c_rest[row];
+                w0 = s.scale * exp2_fast((cq - f.row[0]) + (dq - f.rest[0]));
+                w1 = s.scale * exp2_fast((cq - f.row[1]) + (dq - f.rest[1]));
             } else if constexpr (gated) {
-                w0 *= row[0];
-                w1 *= row[1];
+                w0 = f.row[0] * (e ? f.query[b].y : f.query[b].x);
+                w1 = f.row[1] * (e ? f.query[b].y : f.query[b].x);
             }
             v[e] = 8 * b + e >= first0 ? w0 * acc[4 * b + e] : 0.0f;
             v[2 + e] = 8 * b + e >= first1 ? w1 * acc[4 * b + 2 + e] : 0.0f;
         }
-        packed[2 * b] = pack_half(v[0], v[1]);
-        packed[2 * b + 1] = pack_half(v[2], v[3]);
+        packed[2 * (b % 2)] = pack_half(v[0], v[1]);
+        packed[2 * (b % 2) + 1] = pack_half(v[2], v[3]);
+        // Two columns of matrices at a time: (rows 0-7, b), (rows 8-15, b), (rows 0-7, b + 1), (8-15, b + 1)
+        if (b % 2 == 1)
+            stmatrix(to + swizzle(at, from / 8 + b - 1 + lane / 16), packed[0], packed[1], packed[2],
+                     packed[3]);
+        else if (b + 1 == part / 8)
+            stmatrix(to + swizzle(at, from / 8 + b), packed[0], packed[1], packed[0], packed[1]);
     }
-    // Two columns of matrices at a time: (rows 0-7, b), (rows 8-15, b), (rows 0-7, b + 1), (8-15, b + 1)
-    const uint32_t at = 16 * warp + (lane & 15);
-#pragma unroll
-    for (int b = 0; b < part / 8; b += 2)
-        if (b + 1 < part / 8)
-            stmatrix(to + swizzle(at, from / 8 + b + lane / 16), packed[2 * b], packed[2 * b + 1],
-                     packed[2 * b + 2], packed[2 * b + 3]);
-        else
-            stmatrix(to + swizzle(at, from / 8 + b), packed[2 * b], packed[2 * b + 1],
-                     packed[2 * b], packed[2 * b + 1]);
 }
 
 // P0^T of the chunk in `stage`, whose q, k and gates are there, to p[slot]. All four warps of the warpgroup. first: the
@@ -67,7 +74,7 @@ HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const int (&first)
 template <int queries, bool gated>
 HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int stage, int slot,
                                const int (&first)[2], int warp, int lane) {
-    enum { PART = queries < 32 ? queries : 32 }; // more accumulators than the feeders have registers for else
+    enum { PART = queries < 32 ? queries : 32 }; // for more accumulators the feeders have no registers
     const delta_gates *g = &m->gates[stage];
     const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
                    to = shared_address(m->p[slot]);
@@ -81,11 +88,18 @@ HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int stage, 
             wgmma<PART>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
                             desc_k(q + (x / 4) * queries * 128 + from * 128) + 2 * (x % 4), x > 0);
         wgmma_commit();
-        wgmma_wait<0>();
-        if (wide)
-            store_scores<PART, gated, true>(acc, first, s, g, to, from, warp, here(lane));
-        else
-            store_scores<PART, gated, false>(acc, first, s, g, to, from, warp, lane);
+        score_factors<PART> f;
+        if (wide) {
+            const int own = here(lane);
+            fetch_factors<PART, true>(f, g, from, warp, own);
+            wgmma_wait<0>();
+            store_scores<PART, gated, true>(acc, f, first, s, g, to, from, warp, own);
+        } else {
+            if constexpr (gated)
+                fetch_factors<PART, false>(f, g, from, warp, lane);
+            wgmma_wait<0>();
+            store_scores<PART, gated, false>(acc, f, first, s, g, to, from, warp, lane);
+        }
     }
     fence_async();
     __syncwarp();

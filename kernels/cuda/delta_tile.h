@@ -15,7 +15,7 @@ enum {
     MADE = 2,            // chunks of M and P0 in flight
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
-    CONVERTERS = 96,     // threads that make fp16 of q and k: warps 1-3 of warpgroup 0
+    CONVERTERS = 64,     // threads that make fp16 of q and k: warps 2 and 3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
     MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
