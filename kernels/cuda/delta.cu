@@ -139,18 +139,26 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         return;
     // What no copy ever writes.
     if (s.tokens * s.n_h < CHUNK || s.tokens < queries)
-        for (int i = threadIdx.x; i < (int)sizeof m->in / 16; i += DELTA_THREADS)
-            ((uint4 *)m->in)[i] = make_uint4(0, 0, 0, 0);
+        for (int i = threadIdx.x; i < (KEYS + QUERIES + VALUES) * TILE / 16; i += DELTA_THREADS)
+            ((uint4 *)m->k)[i] = make_uint4(0, 0, 0, 0); // q and v lie behind k
     if (threadIdx.x == 0) {
         m->peers = task.peers;
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
-        for (int i = 0; i < STAGES; i++) {
-            barrier_init(&m->arrived[i], 1);
-            barrier_init(&m->full[i], 1 + CONVERTERS / 32);
-            barrier_init(&m->empty[i], STATE_WARPS + MAKERS / 32);
+        for (int i = 0; i < KEYS; i++) {
+            barrier_init(&m->k_arrived[i], 1);
+            barrier_init(&m->k_full[i], 1 + CONVERTERS / 32);
+            barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
+        }
+        for (int i = 0; i < QUERIES; i++) {
+            barrier_init(&m->q_arrived[i], 1);
+            barrier_init(&m->q_full[i], CONVERTERS / 32);
+            barrier_init(&m->q_empty[i], STATE_WARPS);
+        }
+        for (int i = 0; i < VALUES; i++) {
             barrier_init(&m->v_arrived[i], 1);
+            barrier_init(&m->v_empty[i], STATE_WARPS);
         }
         for (int i = 0; i < MADE; i++) {
             barrier_init(&m->m_full[i], MAKERS / 32);

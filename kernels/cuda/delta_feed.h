@@ -1,6 +1,6 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks, warp 1 sums the gates, warps 2 and 3 make fp16 of q and k in place; together they
-// make the scores (delta_scores.h). Chunk i + 1 is asked for before the scores of chunk i, and converted behind them.
+// bring q, k and v of the coming chunks, warp 1 sums the gates, the others make fp16 of q and k in place; together they
+// make the scores (delta_scores.h).
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and the converters where the next row of tokens begins.
@@ -9,10 +9,10 @@
 
 #include "kernels/cuda/delta_scores.h"
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters, four loads under way. Where they lie in the tile
+// `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
 // does not matter.
 template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
-    enum { AHEAD = 4, EACH = pieces / CONVERTERS };
+    enum { AHEAD = 3, EACH = pieces / CONVERTERS };
     auto convert = [](uint32_t (&x)[4]) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
@@ -129,6 +129,9 @@ template <int queries, bool gated, bool output> struct delta_loader {
     // This lane's rows 2 lane + i of a chunk: their token (255: none), whether they begin it, and the last row of
     // the chunk's token 2 lane + i. One number each, since divisions are slow and registers few.
     int about[2];
+    // Where the first row's numbers lie in the chunk to be fetched next; from its decay to the second row's; tokens left.
+    const float *beta_at, *decay_at;
+    int second, left;
 
     HOPPER_DEVICE void start(int lane) {
         const int rows = s.tokens * s.n_h;
@@ -138,89 +141,105 @@ template <int queries, bool gated, bool output> struct delta_loader {
             about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
                        (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
         }
-        fetch(0, lane);
+        const int64_t t0 = (int64_t)task.first * s.tokens, at = task.token0 + t0;
+        beta_at = s.beta + (at * s.n_h + 2 * lane) * s.ldbeta + task.head;
+        decay_at = s.decay + (at + 2 * lane / s.n_h) * s.lddecay + task.head;
+        second = ((2 * lane + 1) / s.n_h - 2 * lane / s.n_h) * (int)s.lddecay;
+        left = (int)min(s.T - t0, (int64_t)(task.last - task.first) * s.tokens);
+        fetch();
     }
-    HOPPER_DEVICE void fetch(int i, int lane) {
-        const int64_t t0 = (int64_t)(task.first + i) * s.tokens, at = task.token0 + t0;
-        const int left = (int)min(s.T - t0, (int64_t)s.tokens);
-        const float *betas = s.beta + at * s.n_h * s.ldbeta + task.head,
-                    *decays = s.decay + at * s.lddecay + task.head;
+    HOPPER_DEVICE void fetch() {
 #pragma unroll
         for (int e = 0; e < 2; e++) {
-            const int token = about[e] & 255;
-            const bool in = token < left;
-            beta[e] = !in ? 0.0f : s.beta ? betas[(2 * lane + e) * (int)s.ldbeta] : 1.0f;
-            decay[e] = gated && in && (about[e] & 256) ? decays[token * (int)s.lddecay] : 0.0f;
+            const bool in = (about[e] & 255) < min(left, 255);
+            beta[e] = !in ? 0.0f : s.beta ? beta_at[e * s.ldbeta] : 1.0f;
+            decay[e] = gated && in && (about[e] & 256) ? decay_at[e * second] : 0.0f;
         }
+        beta_at += s.tokens * s.n_h * s.ldbeta;
+        decay_at += s.tokens * s.lddecay;
+        left -= s.tokens;
     }
-    // Asks for chunk i as soon as its place is free.
-    HOPPER_DEVICE void load(int i, int lane) {
-        const bool values = task.kind != TASK_TRANSITION;
-        const int stage = i % STAGES, rows = s.tokens * s.n_h;
-        const int at = (int)(task.token0 + (int64_t)(task.first + i) * s.tokens);
-        auto *in = &m->in[stage];
-        barrier_wait(&m->empty[stage], (i / STAGES + 1) & 1);
-        if (lane == 0) {
-            uint64_t *b = &m->arrived[stage], *v = &m->v_arrived[stage];
-            barrier_expect(b, 256 * (rows + (output ? s.tokens : 0)));
-#pragma unroll
-            for (int panel = 0; panel < 2; panel++) {
-                copy_box(shared_address(in->k) + panel * PANEL, &maps.k, panel * 64, task.key_head,
-                         at * s.n_h, b);
-                if (output)
-                    copy_box(shared_address(in->q) + panel * queries * 128, &maps.q, panel * 64,
-                             task.key_head, at, b);
-            }
-            if (values) {
-                barrier_expect(v, 256 * rows);
-#pragma unroll
-                for (int panel = 0; panel < 2; panel++)
-                    copy_box(shared_address(in->v) + panel * PANEL, &maps.v,
-                             task.block * WIDTH + panel * 64, task.head, at * s.n_h, v);
-            }
+    // Ask for the keys, the queries or the values of chunk i as soon as their place is free.
+    HOPPER_DEVICE void keys(int i, int lane) {
+        uint64_t *b = &m->k_arrived[i % KEYS];
+        barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
+        if (lane == 0)
+            copy(m->k[i % KEYS], PANEL, &maps.k, 0, task.key_head, token(i) * s.n_h,
+                 s.tokens * s.n_h, b);
+        __syncwarp();
+    }
+    HOPPER_DEVICE void queries_and_values(int i, int lane) {
+        uint64_t *q = &m->q_arrived[i % QUERIES], *v = &m->v_arrived[i % VALUES];
+        if constexpr (output) {
+            barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
+            if (lane == 0)
+                copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head, token(i),
+                     s.tokens, q);
+        }
+        if (task.kind != TASK_TRANSITION) {
+            barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
+            if (lane == 0)
+                copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
+                     token(i) * s.n_h, s.tokens * s.n_h, v);
         }
         __syncwarp();
+    }
+    HOPPER_DEVICE int token(int i) const {
+        return (int)(task.token0 + (int64_t)(task.first + i) * s.tokens);
+    }
+    HOPPER_DEVICE static void copy(unsigned char *to, int panel, const CUtensorMap *map, int column,
+                                   int head, int row, int rows, uint64_t *b) {
+        barrier_expect(b, 256 * rows);
+#pragma unroll
+        for (int x = 0; x < 2; x++)
+            copy_box(shared_address(to) + x * panel, map, column + 64 * x, head, row, b);
     }
     // Makes what consumers need of chunk i's gates; the next one's are under way afterwards.
     HOPPER_DEVICE void gates(int i, int chunks, int lane) {
-        feed_gates<gated>(s, &m->gates[i % STAGES], decay, beta, about, lane);
+        barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
+        feed_gates<gated>(s, &m->gates[i % KEYS], decay, beta, about, lane);
         __syncwarp();
         if (lane == 0)
-            barrier_arrive(&m->full[i % STAGES]);
+            barrier_arrive(&m->k_full[i % KEYS]);
         if (i + 1 < chunks)
-            fetch(i + 1, lane);
+            fetch();
     }
 };
 
-// The converters' part of chunk i; t: this thread's number among them.
-template <int queries, bool output>
-HOPPER_DEVICE void feed_chunk(const delta_call &s, const delta_task &task, delta_shared *m, int i,
-                              int t) {
-    const int stage = i % STAGES, phase = (i / STAGES) & 1;
-    const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
-                   v = shared_address(m->in[stage].v);
-    barrier_wait(&m->arrived[stage], phase);
-    if constexpr (output && queries == CHUNK)
-        feed_convert<2 * TILE / 16>(k, t); // q lies behind k
-    else {
-        feed_convert<TILE / 16>(k, t);
-        if constexpr (output)
-            feed_convert<queries * 16>(q, t);
-    }
+// The converters' part of chunk i's keys and of its queries; t: this thread's number among them. With the queries the
+// values behind a row's end are cleared.
+HOPPER_DEVICE void feed_keys(const delta_call &s, const delta_task &task, delta_shared *m, int i,
+                             int t) {
+    const uint32_t k = shared_address(m->k[i % KEYS]);
+    barrier_wait(&m->k_arrived[i % KEYS], (i / KEYS) & 1);
+    feed_convert<TILE / 16>(k, t);
     const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
     if (left < s.tokens) {
-        if (task.kind != TASK_TRANSITION)
-            barrier_wait(&m->v_arrived[stage], phase);
         named_barrier(CONVERTERS_BARRIER, CONVERTERS);
         feed_clear(k, (int)left * s.n_h, CHUNK, t);
-        feed_clear(v, (int)left * s.n_h, CHUNK, t);
-        if (output)
-            feed_clear(q, (int)left, queries, t);
     }
     fence_async();
     __syncwarp();
     if (t % 32 == 0)
-        barrier_arrive(&m->full[stage]);
+        barrier_arrive(&m->k_full[i % KEYS]);
+}
+template <int queries>
+HOPPER_DEVICE void feed_queries(const delta_call &s, const delta_task &task, delta_shared *m, int i,
+                                int t) {
+    const uint32_t q = shared_address(m->q[i % QUERIES]);
+    barrier_wait(&m->q_arrived[i % QUERIES], (i / QUERIES) & 1);
+    feed_convert<queries * 16>(q, t);
+    const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
+    if (left < s.tokens) {
+        barrier_wait(&m->v_arrived[i % VALUES], (i / VALUES) & 1);
+        named_barrier(CONVERTERS_BARRIER, CONVERTERS);
+        feed_clear(q, (int)left, queries, t);
+        feed_clear(shared_address(m->v[i % VALUES]), (int)left * s.n_h, CHUNK, t);
+    }
+    fence_async();
+    __syncwarp();
+    if (t % 32 == 0)
+        barrier_arrive(&m->q_full[i % QUERIES]);
 }
 
 template <int queries, bool gated, bool output>
@@ -232,20 +251,31 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     delta_loader<queries, gated, output> loader = {s, maps, task, m};
     if (warp == 1)
         loader.start(lane);
-    for (int i = -1; i < chunks; i++) {
+    // Keys and gates are two chunks ahead of the scores, queries and values one.
+    for (int i = -2; i < chunks; i++) {
         lane = here(lane);
-        if (warp == 0 && i + 1 < chunks)
-            loader.load(i + 1, lane);
-        if (output && i >= 0) {
-            barrier_wait(&m->full[i % STAGES], (i / STAGES) & 1);
-            barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
-            make_scores<queries, gated>(s, m, i % STAGES, i % MADE, first, warp, lane);
+        const bool keys_left = i + 2 < chunks, queries_left = i >= -1 && i + 1 < chunks;
+        if (warp == 0) {
+            if (keys_left)
+                loader.keys(i + 2, lane);
+            if (queries_left)
+                loader.queries_and_values(i + 1, lane);
         }
-        if (warp > 0 && i + 1 < chunks) {
-            if (warp == 1)
-                loader.gates(i + 1, chunks, lane);
-            else
-                feed_chunk<queries, output>(s, task, m, i + 1, 32 * warp + lane - 64);
+        if (output && i >= 0) {
+            barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
+            barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
+            barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
+            make_scores<queries, gated>(s, m, i, first, warp, lane);
+        }
+        if (warp == 1) {
+            if (keys_left)
+                loader.gates(i + 2, chunks, lane);
+        } else {
+            const int t = 32 * (warp == 0 ? 0 : warp - 1) + lane;
+            if (output && queries_left)
+                feed_queries<queries>(s, task, m, i + 1, t);
+            if (keys_left)
+                feed_keys(s, task, m, i + 2, t);
         }
     }
 }

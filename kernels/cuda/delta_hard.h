@@ -171,11 +171,11 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
     }
 }
 
-// diag(beta) M^T in two terms to two panels; b0, b1: beta of this lane's rows. before_store: called when
+// diag(beta) M^T in two terms to two panels, `panel` and `second`; b0, b1: beta of this lane's rows. before_store: called when
 // all is there but the stores.
 template <bool gated, class before>
 HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t panel,
-                              float b0, float b1, int warp, int lane, before before_store) {
+                              uint32_t second, float b0, float b1, int warp, int lane, before before_store) {
     lane = held(lane); // shares nothing with the easy way, which would have to keep it
     warp = held(warp);
     {
@@ -200,7 +200,7 @@ HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k,
             split_half(b * (h.x + l.x), b * (h.y + l.y), &high[x][e], &low[x][e]);
         }
         store_inverse(panel, x, high[x], warp, lane);
-        store_inverse(panel + PANEL, x, low[x], warp, lane);
+        store_inverse(second, x, low[x], warp, lane);
     }
 }
 

@@ -227,14 +227,15 @@ HOPPER_DEVICE void make_inverse(uint32_t (&high)[4][4], const uint32_t (&mine)[4
 
 // What this warp stored of M to the same place of the peer, by one lane.
 HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int warp) {
+    const unsigned char *second = second_term<false>(m, slot);
     const uint32_t bytes = PANEL / 4, full = peer_address(shared_address(&m->m_full[slot]), peer);
     auto send = [&](const void *p, uint32_t n) {
         copy_peer(peer_address(shared_address(p), peer), shared_address(p), n, full);
     };
     barrier_expect_peer(full, (hard ? 2 : 1) * bytes + (warp == 0 ? sizeof m->hard[slot] : 0));
-    send(m->m[slot][0] + warp * bytes, bytes);
+    send(m->m[slot] + warp * bytes, bytes);
     if (hard)
-        send(m->m[slot][1] + warp * bytes, bytes);
+        send(second + warp * bytes, bytes);
     if (warp == 0)
         send(m->hard[slot], sizeof m->hard[slot]);
 }
@@ -257,26 +258,26 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     lower_factors f;
     auto ask_keys = [&](int i) {
         wgmma_fence();
-        keys_product(keys, shared_address(m->in[i % STAGES].k));
+        keys_product(keys, shared_address(m->k[i % KEYS]));
     };
     auto wait_for_keys = [&](int i) {
         if (i < chunks)
-            barrier_wait(&m->full[i % STAGES], (i / STAGES) & 1);
+            barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
     };
     auto leave = [&](int i) { // to the peer
         wait_for_keys(i);
         if (i < chunks && lane == 0)
-            barrier_arrive(&m->empty[i % STAGES]);
+            barrier_arrive(&m->k_empty[i % KEYS]);
     };
     if (first == 1)
         leave(0);
     wait_for_keys(first);
     ask_keys(first);
-    fetch_factors<gated>(f, &m->gates[first % STAGES], warp, lane);
+    fetch_factors<gated>(f, &m->gates[first % KEYS], warp, lane);
     for (int i = first; i < chunks; i += peers) {
-        const int stage = i % STAGES, slot = i % MADE;
+        const int stage = i % KEYS, slot = i % MADE;
         const delta_gates *g = &m->gates[stage];
-        const uint32_t k = shared_address(m->in[stage].k);
+        const uint32_t k = shared_address(m->k[stage]);
         auto before_store = [&] { barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1); };
         bool hard;
         uint32_t mine[4];
@@ -299,10 +300,16 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
             ask_next();
         hard = __any_sync(~0u, named_barrier_any(MAKERS_BARRIER, MAKERS, hard));
         const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
-        const uint32_t panel = shared_address(m->m[slot][0]);
+        const uint32_t panel = shared_address(m->m[slot]);
         if (hard) {
             wgmma_wait<0>(); // asked again below: no registers are left for it meanwhile
-            hard_chunk<gated>(g, m, k, panel, b0, b1, warp, lane, before_store);
+            hard_chunk<gated>(g, m, k, panel, shared_address(second_term<output>(m, slot)), b0, b1,
+                              warp, lane, [&] {
+                                  before_store();
+                                  if constexpr (output) // the state is through with the chunk before
+                                      barrier_wait(&m->made_empty[(i + 1) % MADE],
+                                                   ((i + 1) / MADE + 1) & 1);
+                              });
             if constexpr (output)
                 ask_keys(i + peers);
         } else {
@@ -328,13 +335,13 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
             if (peers == 2)
                 make_send(m, slot, 1 - cluster_rank(), hard, warp);
             barrier_arrive(&m->m_full[slot]);
-            barrier_arrive(&m->empty[stage]); // nobody here needs the keys any more
+            barrier_arrive(&m->k_empty[stage]); // nobody here needs the keys any more
         }
         if (peers == 2)
             leave(i + 1);
         if constexpr (!output)
             ask_next();
-        fetch_factors<gated>(f, &m->gates[(i + peers) % STAGES], warp, lane);
+        fetch_factors<gated>(f, &m->gates[(i + peers) % KEYS], warp, lane);
         // Nobody may write L or its diagonal blocks of the next chunk before all have read this one's.
         named_barrier(MAKERS_BARRIER, MAKERS);
     }

@@ -69,15 +69,15 @@ HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factor
     }
 }
 
-// P0^T of the chunk in `stage`, whose q, k and gates are there, to p[slot]. All four warps of the warpgroup. first: the
+// P0^T of chunk i, whose q, k and gates are there, to its slot. All four warps of the warpgroup. first: the
 // tokens of this lane's rows.
 template <int queries, bool gated>
-HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int stage, int slot,
-                               const int (&first)[2], int warp, int lane) {
+HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, const int (&first)[2],
+                               int warp, int lane) {
     enum { PART = queries < 32 ? queries : 32 }; // for more accumulators the feeders have no registers
-    const delta_gates *g = &m->gates[stage];
-    const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
-                   to = shared_address(m->p[slot]);
+    const delta_gates *g = &m->gates[i % KEYS];
+    const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]),
+                   to = shared_address(m->p[i % MADE]);
     const bool wide = gated && g->wide;
 #pragma unroll 1
     for (int from = 0; from < queries; from += PART) {
@@ -104,7 +104,7 @@ HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int stage, 
     fence_async();
     __syncwarp();
     if (lane == 0)
-        barrier_arrive(&m->p_full[slot]);
+        barrier_arrive(&m->p_full[i % MADE]);
 }
 
 #endif

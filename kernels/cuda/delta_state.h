@@ -159,10 +159,8 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens) * s.ldo +
               (int64_t)task.head * s.V + task.block * WIDTH;
     const bool wide = s.wide_stores && width >= 64;
-    const uint32_t v_lane =
-        part * PANEL + swizzle(8 * (lane / 16) + (lane & 7), 2 * warp + ((lane >> 3) & 1));
     const float scale = gated ? 1.0f : s.scale;
-    barrier_wait(&m->full[0], 0);
+    barrier_wait(&m->k_full[0], 0);
     if constexpr (gated) {
         const float end = m->gates[0].end;
 #pragma unroll
@@ -170,24 +168,34 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             h[i] *= end;
     }
     float u[32];
-    state_keys(u, packed, shared_address(m->in[0].k));
+    state_keys(u, packed, shared_address(m->k[0]));
     wgmma_wait<0>();
     const int chunks = task.last - task.first;
     int left = (int)min(s.T - (int64_t)task.first * s.tokens, (int64_t)chunks * s.tokens); // tokens
-    int stage = 0, parity = 0; // of the chunk under way
+    int stage = 0, parity = 0; // of the queries of the chunk under way
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
-        const int next = stage + 1 == STAGES ? 0 : stage + 1;
-        const delta_gates *g = &m->gates[stage];
+        const int ks = i % KEYS, next = (i + 1) % KEYS, vs = i % VALUES;
+        const delta_gates *g = &m->gates[ks];
         const int pair = 2 * (lane % 4);
-        const uint32_t k = shared_address(m->in[stage].k), q = shared_address(m->in[stage].q),
-                       inverse = shared_address(m->m[slot][0]), p = shared_address(m->p[slot]);
+        const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[stage]),
+                       inverse = shared_address(m->m[slot]),
+                       second = shared_address(second_term<output>(m, slot)), p = shared_address(m->p[slot]);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
+        if constexpr (output)
+            barrier_wait(&m->q_full[stage], parity); // and values behind a row's end are zero
         if (values)
-            barrier_wait(&m->v_arrived[stage], parity); // straight from the copy engine
-        state_residual<gated>(u, shared_address(m->in[stage].v) + v_lane, values,
+            barrier_wait(&m->v_arrived[vs], (i / VALUES) & 1); // straight from the copy engine
+        const int own = here(lane), v_piece = 2 * here(warp) + ((own >> 3) & 1);
+        const uint32_t v_lane = part * PANEL + swizzle(8 * (own / 16) + (own & 7), v_piece);
+        state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values,
                               g->from_start + pair, r);
+        if (values) {
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&m->v_empty[vs]);
+        }
         barrier_wait(&m->m_full[slot], made);
         const bool hard = m->hard[slot][0];
         wgmma_fence();
@@ -197,7 +205,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         if (hard)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse + PANEL, PANEL) + 128 * j, 1);
+                wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(second, PANEL) + 128 * j, 1);
         wgmma_commit();
         if constexpr (gated)
 #pragma unroll
@@ -239,10 +247,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 wgmma<queries>::template rs<1>(acc, w + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
             wgmma_commit();
         }
-        parity ^= next == 0;
         float end = 1;
         if (i + 1 < chunks) {
-            barrier_wait(&m->full[next], parity);
+            barrier_wait(&m->k_full[next], ((i + 1) / KEYS) & 1);
             if constexpr (gated)
                 end = m->gates[next].end;
         }
@@ -251,8 +258,11 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         else
             wgmma_wait<0>();
         __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&m->empty[stage]); // H has taken the keys, what came before it q and v
+        if (lane == 0) {
+            barrier_arrive(&m->k_empty[ks]); // H has taken the keys
+            if (output)
+                barrier_arrive(&m->q_empty[stage]); // what came before it the queries
+        }
         state_pack(h, packed);
         if constexpr (gated) {
 #pragma unroll
@@ -261,7 +271,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         }
         if constexpr (output)
             wgmma_wait<0>();
-        state_keys(u, packed, shared_address(m->in[next].k));
+        state_keys(u, packed, shared_address(m->k[next]));
         if constexpr (output) {
             const int tokens = min(left, s.tokens);
             // A branch, so that no store comes between the products just asked for.
@@ -283,7 +293,8 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 barrier_arrive(&m->made_empty[slot]);
         }
         wgmma_wait<0>();
-        stage = next;
+        stage = stage + 1 == QUERIES ? 0 : stage + 1;
+        parity ^= stage == 0;
     }
     if (!task.to)
         return;

@@ -11,11 +11,13 @@ enum {
     WIDTH = 128,         // of keys, and of the values that one block takes
     PANEL = CHUNK * 128, // bytes: 64 rows of 64 16-bit numbers
     TILE = 2 * PANEL,    // 64 rows of 128 numbers
-    STAGES = 3,          // chunks of q, k, v in flight
+    KEYS = 4,            // chunks of keys and gates in flight: M is made ahead from them
+    QUERIES = 3,         // chunks of queries
+    VALUES = 2,          // chunks of values, which the state has read at a chunk's beginning
     MADE = 2,            // chunks of M and P0 in flight
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
-    CONVERTERS = 64,     // threads that make fp16 of q and k: warps 2 and 3 of warpgroup 0
+    CONVERTERS = 96,     // threads that make fp16 of q and k: warps 0, 2 and 3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
     MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
@@ -73,24 +75,29 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 }
 
 struct delta_shared {
-    struct {
-        unsigned char k[TILE], q[TILE]; // arrive as bf16, become fp16
-        unsigned char v[TILE];          // bf16
-    } in[STAGES];
-    unsigned char m[MADE][2]
-                   [PANEL]; // diag(beta) M^T [row i][row j], the second term in hard chunks only
+    unsigned char k[KEYS][TILE], q[QUERIES][TILE]; // arrive as bf16, become fp16
+    unsigned char v[VALUES][TILE];                 // bf16
+    unsigned char m[MADE][PANEL]; // diag(beta) M^T [row i][row j]
+    unsigned char low[PANEL];     // its second term, in hard chunks; see second_term
     unsigned char p[MADE][PANEL];    // P0^T [row j][query]
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
     unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1: its transpose; in hard chunks itself, two halves
     float lw[4][BLOCK_16F / 4];      // -L_ww (hard chunks: L_ww), column by column
     unsigned char o[STATE_WARPS][1024]; // outputs on their way out: 32 queries of a warp's 16 values
-    delta_gates gates[STAGES];
+    delta_gates gates[KEYS];
     alignas(16) int hard[MADE][4]; // first: M has a second term
     int peers;                     // of the task
-    uint64_t arrived[STAGES], full[STAGES], empty[STAGES]; // q, k
-    uint64_t v_arrived[STAGES]; // values, which no converter waits for
+    uint64_t k_arrived[KEYS], k_full[KEYS], k_empty[KEYS]; // full: converted, and gates are there
+    uint64_t q_arrived[QUERIES], q_full[QUERIES], q_empty[QUERIES];
+    uint64_t v_arrived[VALUES], v_empty[VALUES]; // nobody converts them
     uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
 };
+
+// Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no
+// scores are made, and theirs is free.
+template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m, int slot) {
+    return output ? m->low : m->p[slot];
+}
 
 // x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
 // fetch waits behind all loads and stores the warp has under way: 300 cycles a chunk.
