@@ -1,6 +1,6 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks, warp 1 sums the gates, the others make fp16 of q and k in place; together they
-// make the scores (delta_scores.h).
+// bring q, k and v of the coming chunks, warp 1 sums the gates, the others make fp16 of q and k in place. Without
+// gates all of them make the scores together (delta_scores.h).
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and the converters where the next row of tokens begins.
@@ -159,7 +159,7 @@ template <int queries, bool gated, bool output> struct delta_loader {
         decay_at += s.tokens * s.lddecay;
         left -= s.tokens;
     }
-    // Ask for the keys, the queries or the values of chunk i as soon as their place is free.
+    // Ask for the keys, the queries, the values of chunk i as soon as their place is free.
     HOPPER_DEVICE void keys(int i, int lane) {
         uint64_t *b = &m->k_arrived[i % KEYS];
         barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
@@ -168,20 +168,22 @@ template <int queries, bool gated, bool output> struct delta_loader {
                  s.tokens * s.n_h, b);
         __syncwarp();
     }
-    HOPPER_DEVICE void queries_and_values(int i, int lane) {
-        uint64_t *q = &m->q_arrived[i % QUERIES], *v = &m->v_arrived[i % VALUES];
-        if constexpr (output) {
-            barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
-            if (lane == 0)
-                copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head, token(i),
-                     s.tokens, q);
-        }
-        if (task.kind != TASK_TRANSITION) {
-            barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
-            if (lane == 0)
-                copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
-                     token(i) * s.n_h, s.tokens * s.n_h, v);
-        }
+    HOPPER_DEVICE void questions(int i, int lane) {
+        uint64_t *b = &m->q_arrived[i % QUERIES];
+        barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
+        if (lane == 0)
+            copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head, token(i), s.tokens,
+                 b);
+        __syncwarp();
+    }
+    HOPPER_DEVICE void values(int i, int lane) {
+        uint64_t *b = &m->v_arrived[i % VALUES];
+        if (task.kind == TASK_TRANSITION)
+            return;
+        barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
+        if (lane == 0)
+            copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
+                 token(i) * s.n_h, s.tokens * s.n_h, b);
         __syncwarp();
     }
     HOPPER_DEVICE int token(int i) const {
@@ -248,30 +250,41 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
     int lane = held(threadIdx.x % 32);
     const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
+    enum { PART = queries < 32 ? queries : 32 }; // for more accumulators the feeders have no registers
     delta_loader<queries, gated, output> loader = {s, maps, task, m};
     if (warp == 1)
         loader.start(lane);
-    // Keys and gates are two chunks ahead of the scores, queries and values one.
+    // Keys and gates are two chunks ahead of the scores, queries and values one. Values come last: their place is free
+    // only when the state has begun the chunk before.
     for (int i = -2; i < chunks; i++) {
         lane = here(lane);
         const bool keys_left = i + 2 < chunks, queries_left = i >= -1 && i + 1 < chunks;
         if (warp == 0) {
             if (keys_left)
                 loader.keys(i + 2, lane);
-            if (queries_left)
-                loader.queries_and_values(i + 1, lane);
+            if (output && queries_left)
+                loader.questions(i + 1, lane);
         }
-        if (output && i >= 0) {
-            barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
-            barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
-            barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
-            make_scores<queries, gated>(s, m, i, first, warp, lane);
-        }
+        if constexpr (output && !delta_roles<gated>::MAKERS_SCORE)
+            if (i >= 0) {
+                barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
+                barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
+                barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
+#pragma unroll 1
+                for (int from = 0; from < queries; from += PART) {
+                    float acc[PART / 2];
+                    ask_scores<queries, PART>(acc, m, i, from);
+                    finish_scores<PART, gated>(acc, s, m, i, from, first, warp, lane);
+                }
+                scores_done(m, i, lane);
+            }
         if (warp == 1) {
             if (keys_left)
                 loader.gates(i + 2, chunks, lane);
         } else {
             const int t = 32 * (warp == 0 ? 0 : warp - 1) + lane;
+            if (warp == 0 && queries_left)
+                loader.values(i + 1, lane);
             if (output && queries_left)
                 feed_queries<queries>(s, task, m, i + 1, t);
             if (keys_left)

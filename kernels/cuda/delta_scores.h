@@ -1,4 +1,4 @@
-// kernels/cuda/delta_scores.h - the scores of a chunk's queries (delta.cu), by the warpgroup that feeds:
+// kernels/cuda/delta_scores.h - the scores of a chunk's queries (delta.cu), by one warpgroup (delta_roles):
 //
 //     P0 = scale (Q K^T . G), columns up to a query's own row       G_ij = 2^(c_i - c_j)
 //
@@ -69,38 +69,39 @@ HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factor
     }
 }
 
-// P0^T of chunk i, whose q, k and gates are there, to its slot. All four warps of the warpgroup. first: the
-// tokens of this lane's rows.
-template <int queries, bool gated>
-HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, const int (&first)[2],
-                               int warp, int lane) {
-    enum { PART = queries < 32 ? queries : 32 }; // for more accumulators the feeders have no registers
-    const delta_gates *g = &m->gates[i % KEYS];
-    const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]),
-                   to = shared_address(m->p[i % MADE]);
-    const bool wide = gated && g->wide;
-#pragma unroll 1
-    for (int from = 0; from < queries; from += PART) {
-        float acc[PART / 2];
-        wgmma_fence();
+// acc = K Q^T of `part` queries of chunk i, whose keys and queries are there, from `from` on; committed.
+template <int queries, int part>
+HOPPER_DEVICE void ask_scores(float (&acc)[part / 2], delta_shared *m, int i, int from) {
+    const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]);
+    wgmma_fence();
 #pragma unroll
-        for (int x = 0; x < 8; x++)
-            wgmma<PART>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
-                            desc_k(q + (x / 4) * queries * 128 + from * 128) + 2 * (x % 4), x > 0);
-        wgmma_commit();
-        score_factors<PART> f;
-        if (wide) {
-            const int own = here(lane);
-            fetch_factors<PART, true>(f, g, from, warp, own);
-            wgmma_wait<0>();
-            store_scores<PART, gated, true>(acc, f, first, s, g, to, from, warp, own);
-        } else {
-            if constexpr (gated)
-                fetch_factors<PART, false>(f, g, from, warp, lane);
-            wgmma_wait<0>();
-            store_scores<PART, gated, false>(acc, f, first, s, g, to, from, warp, lane);
-        }
+    for (int x = 0; x < 8; x++)
+        wgmma<part>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
+                        desc_k(q + (x / 4) * queries * 128 + from * 128) + 2 * (x % 4), x > 0);
+    wgmma_commit();
+}
+
+// Waits for them, and makes P0^T of them in the chunk's slot, which the state has left. first: the tokens of this lane's
+// rows.
+template <int part, bool gated>
+HOPPER_DEVICE void finish_scores(float (&acc)[part / 2], const delta_call &s, delta_shared *m,
+                                 int i, int from, const int (&first)[2], int warp, int lane) {
+    const delta_gates *g = &m->gates[i % KEYS];
+    const uint32_t to = shared_address(m->p[i % MADE]);
+    score_factors<part> f;
+    if (gated && g->wide) {
+        const int own = here(lane);
+        fetch_factors<part, true>(f, g, from, warp, own);
+        wgmma_wait<0>();
+        store_scores<part, gated, true>(acc, f, first, s, g, to, from, warp, own);
+    } else {
+        if constexpr (gated)
+            fetch_factors<part, false>(f, g, from, warp, lane);
+        wgmma_wait<0>();
+        store_scores<part, gated, false>(acc, f, first, s, g, to, from, warp, lane);
     }
+}
+HOPPER_DEVICE void scores_done(delta_shared *m, int i, int lane) {
     fence_async();
     __syncwarp();
     if (lane == 0)

@@ -93,6 +93,13 @@ struct delta_shared {
     uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
 };
 
+// Who makes the scores of the queries: with gates the makers of M, since summing gates keeps a warp of the feeders busy;
+// without, the feeders. Registers of either warpgroup follow.
+template <bool gated> struct delta_roles {
+    static constexpr bool MAKERS_SCORE = gated;
+    static constexpr int FEED_REGISTERS = gated ? 32 : 48, MAKE_REGISTERS = gated ? 96 : 80;
+};
+
 // Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no
 // scores are made, and theirs is free.
 template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m, int slot) {
