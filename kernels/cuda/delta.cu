@@ -174,13 +174,13 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     const int role = threadIdx.x / 128;
     const bool output = task.kind == TASK_OUTPUT;
     if (role == 0) {
-        registers_down<delta_roles<gated>::FEED_REGISTERS>();
+        registers_down<32>();
         if (output)
             delta_feed<queries, gated, true>(s, maps, task, m);
         else
             delta_feed<queries, gated, false>(s, maps, task, m);
     } else if (role == 3) {
-        registers_down<delta_roles<gated>::MAKE_REGISTERS>();
+        registers_down<96>();
         if (output)
             delta_make<queries, gated, true>(s, task, m);
         else

@@ -18,8 +18,7 @@
 typedef struct delta_plan {
     int segments, per_segment;
     double first_pass, scan, second_pass;
-    bool
-        paired; // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128; never chosen yet
+    bool paired; // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
 } delta_plan;
 
 // The cheapest plan on a device of so many multiprocessors; segments: about that many instead (0 = choose),

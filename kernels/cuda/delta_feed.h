@@ -1,19 +1,18 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks, warp 1 sums the gates, the others make fp16 of q and k in place. Without
-// gates all of them make the scores together (delta_scores.h).
+// bring q, k and v of the coming chunks, warp 1 sums the gates, warps 2 and 3 make fp16 of q and k in place.
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and the converters where the next row of tokens begins.
 #ifndef DELTOP_CUDA_DELTA_FEED_H
 #define DELTOP_CUDA_DELTA_FEED_H
 
-#include "kernels/cuda/delta_scores.h"
+#include "kernels/cuda/delta_tile.h"
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters, three loads under way. Where they lie in the tile
+// `pieces` of 16 bytes from bf16 to fp16, by the converters, five loads under way. Where they lie in the tile
 // does not matter.
 template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
-    enum { AHEAD = 3, EACH = pieces / CONVERTERS };
-    auto convert = [](uint32_t (&x)[4]) {
+    enum { AHEAD = 5, EACH = pieces / CONVERTERS };
+    auto convert = [](uint32_t(&x)[4]) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
             x[e] = pack_half(lower_bf16(x[e]), upper_bf16(x[e]));
@@ -119,94 +118,93 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
     }
 }
 
-// Parts of warp 0, copies, and of warp 1, gates of a task's chunks.
-template <int queries, bool gated, bool output> struct delta_loader {
-    const delta_call &s;
-    const delta_maps &maps;
-    const delta_task &task;
-    delta_shared *m;
+// Warp 0: asks for keys, queries and values of one chunk after the other as soon as their place is free.
+template <int queries, bool output>
+HOPPER_DEVICE void feed_copies(const delta_call &s, const delta_maps &maps, const delta_task &task,
+                               delta_shared *m) {
+    const int chunks = task.last - task.first, rows = s.tokens * s.n_h;
+    const bool one = threadIdx.x == 0;
+    auto copy = [&](unsigned char *to, int panel, const CUtensorMap *map, int column, int head,
+                    int row, int n, uint64_t *b) {
+        barrier_expect(b, 256 * n);
+#pragma unroll
+        for (int x = 0; x < 2; x++)
+            copy_box(shared_address(to) + x * panel, map, column + 64 * x, head, row, b);
+    };
+    int token = (int)(task.token0 + (int64_t)task.first * s.tokens);
+    // Keys are two chunks ahead of values, whose place is free only when the state has begun the chunk before the last.
+    auto keys = [&](int i) {
+        barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
+        if (one)
+            copy(m->k[i % KEYS], PANEL, &maps.k, 0, task.key_head, (token + i * s.tokens) * s.n_h,
+                 rows, &m->k_arrived[i % KEYS]);
+        __syncwarp();
+    };
+    keys(0);
+    if (chunks > 1)
+        keys(1);
+    for (int i = 0; i < chunks; i++) {
+        if (output) {
+            barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
+            if (one)
+                copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head,
+                     token + i * s.tokens, s.tokens, &m->q_arrived[i % QUERIES]);
+            __syncwarp();
+        }
+        if (task.kind != TASK_TRANSITION) {
+            barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
+            if (one)
+                copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
+                     (token + i * s.tokens) * s.n_h, rows, &m->v_arrived[i % VALUES]);
+            __syncwarp();
+        }
+        if (i + 2 < chunks)
+            keys(i + 2);
+    }
+}
+
+// Warp 1: what consumers need of the gates, chunk by chunk; the next one's are under way meanwhile.
+template <bool gated>
+HOPPER_DEVICE void feed_all_gates(const delta_call &s, const delta_task &task, delta_shared *m) {
+    const int lane = held(threadIdx.x % 32), rows = s.tokens * s.n_h,
+              chunks = task.last - task.first;
     float decay[2], beta[2]; // of this lane's rows of the chunk that comes
     // This lane's rows 2 lane + i of a chunk: their token (255: none), whether they begin it, and the last row of
     // the chunk's token 2 lane + i. One number each, since divisions are slow and registers few.
     int about[2];
-    // Where the first row's numbers lie in the chunk to be fetched next; from its decay to the second row's; tokens left.
-    const float *beta_at, *decay_at;
-    int second, left;
-
-    HOPPER_DEVICE void start(int lane) {
-        const int rows = s.tokens * s.n_h;
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int r = 2 * lane + i;
-            about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
-                       (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
-        }
-        const int64_t t0 = (int64_t)task.first * s.tokens, at = task.token0 + t0;
-        beta_at = s.beta + (at * s.n_h + 2 * lane) * s.ldbeta + task.head;
-        decay_at = s.decay + (at + 2 * lane / s.n_h) * s.lddecay + task.head;
-        second = ((2 * lane + 1) / s.n_h - 2 * lane / s.n_h) * (int)s.lddecay;
-        left = (int)min(s.T - t0, (int64_t)(task.last - task.first) * s.tokens);
-        fetch();
+    for (int i = 0; i < 2; i++) {
+        const int r = 2 * lane + i;
+        about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
+                   (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
     }
-    HOPPER_DEVICE void fetch() {
+    // Where the first row's numbers lie in the chunk to be fetched next; from its decay to the second row's; tokens left.
+    const int64_t t0 = (int64_t)task.first * s.tokens, at = task.token0 + t0;
+    const float *beta_at = s.beta + (at * s.n_h + 2 * lane) * s.ldbeta + task.head,
+                *decay_at = s.decay + (at + 2 * lane / s.n_h) * s.lddecay + task.head;
+    const int second = ((2 * lane + 1) / s.n_h - 2 * lane / s.n_h) * (int)s.lddecay;
+    int left = (int)min(s.T - t0, (int64_t)chunks * s.tokens);
+    auto fetch = [&] {
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const bool in = (about[e] & 255) < min(left, 255);
             beta[e] = !in ? 0.0f : s.beta ? beta_at[e * s.ldbeta] : 1.0f;
             decay[e] = gated && in && (about[e] & 256) ? decay_at[e * second] : 0.0f;
         }
-        beta_at += s.tokens * s.n_h * s.ldbeta;
+        beta_at += rows * s.ldbeta;
         decay_at += s.tokens * s.lddecay;
         left -= s.tokens;
-    }
-    // Ask for the keys, the queries, the values of chunk i as soon as their place is free.
-    HOPPER_DEVICE void keys(int i, int lane) {
-        uint64_t *b = &m->k_arrived[i % KEYS];
-        barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
-        if (lane == 0)
-            copy(m->k[i % KEYS], PANEL, &maps.k, 0, task.key_head, token(i) * s.n_h,
-                 s.tokens * s.n_h, b);
-        __syncwarp();
-    }
-    HOPPER_DEVICE void questions(int i, int lane) {
-        uint64_t *b = &m->q_arrived[i % QUERIES];
-        barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
-        if (lane == 0)
-            copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head, token(i), s.tokens,
-                 b);
-        __syncwarp();
-    }
-    HOPPER_DEVICE void values(int i, int lane) {
-        uint64_t *b = &m->v_arrived[i % VALUES];
-        if (task.kind == TASK_TRANSITION)
-            return;
-        barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
-        if (lane == 0)
-            copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
-                 token(i) * s.n_h, s.tokens * s.n_h, b);
-        __syncwarp();
-    }
-    HOPPER_DEVICE int token(int i) const {
-        return (int)(task.token0 + (int64_t)(task.first + i) * s.tokens);
-    }
-    HOPPER_DEVICE static void copy(unsigned char *to, int panel, const CUtensorMap *map, int column,
-                                   int head, int row, int rows, uint64_t *b) {
-        barrier_expect(b, 256 * rows);
-#pragma unroll
-        for (int x = 0; x < 2; x++)
-            copy_box(shared_address(to) + x * panel, map, column + 64 * x, head, row, b);
-    }
-    // Makes what consumers need of chunk i's gates; the next one's are under way afterwards.
-    HOPPER_DEVICE void gates(int i, int chunks, int lane) {
+    };
+    fetch();
+    for (int i = 0; i < chunks; i++) {
         barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
         feed_gates<gated>(s, &m->gates[i % KEYS], decay, beta, about, lane);
         __syncwarp();
         if (lane == 0)
             barrier_arrive(&m->k_full[i % KEYS]);
-        if (i + 1 < chunks)
-            fetch();
+        fetch();
     }
-};
+}
 
 // The converters' part of chunk i's keys and of its queries; t: this thread's number among them. With the queries the
 // values behind a row's end are cleared.
@@ -247,48 +245,18 @@ HOPPER_DEVICE void feed_queries(const delta_call &s, const delta_task &task, del
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
                               delta_shared *m) {
-    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
-    int lane = held(threadIdx.x % 32);
-    const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
-    enum { PART = queries < 32 ? queries : 32 }; // for more accumulators the feeders have no registers
-    delta_loader<queries, gated, output> loader = {s, maps, task, m};
-    if (warp == 1)
-        loader.start(lane);
-    // Keys and gates are two chunks ahead of the scores, queries and values one. Values come last: their place is free
-    // only when the state has begun the chunk before.
-    for (int i = -2; i < chunks; i++) {
-        lane = here(lane);
-        const bool keys_left = i + 2 < chunks, queries_left = i >= -1 && i + 1 < chunks;
-        if (warp == 0) {
-            if (keys_left)
-                loader.keys(i + 2, lane);
-            if (output && queries_left)
-                loader.questions(i + 1, lane);
-        }
-        if constexpr (output && !delta_roles<gated>::MAKERS_SCORE)
-            if (i >= 0) {
-                barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
-                barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
-                barrier_wait(&m->made_empty[i % MADE], (i / MADE + 1) & 1);
-#pragma unroll 1
-                for (int from = 0; from < queries; from += PART) {
-                    float acc[PART / 2];
-                    ask_scores<queries, PART>(acc, m, i, from);
-                    finish_scores<PART, gated>(acc, s, m, i, from, first, warp, lane);
-                }
-                scores_done(m, i, lane);
-            }
-        if (warp == 1) {
-            if (keys_left)
-                loader.gates(i + 2, chunks, lane);
-        } else {
-            const int t = 32 * (warp == 0 ? 0 : warp - 1) + lane;
-            if (warp == 0 && queries_left)
-                loader.values(i + 1, lane);
-            if (output && queries_left)
-                feed_queries<queries>(s, task, m, i + 1, t);
-            if (keys_left)
-                feed_keys(s, task, m, i + 2, t);
+    if (threadIdx.x < 32)
+        feed_copies<queries, output>(s, maps, task, m);
+    else if (threadIdx.x < 64)
+        feed_all_gates<gated>(s, task, m);
+    else {
+        const int t = held(threadIdx.x - 64), chunks = task.last - task.first;
+        feed_keys(s, task, m, 0, t);
+        for (int i = 0; i < chunks; i++) {
+            if (output)
+                feed_queries<queries>(s, task, m, i, t);
+            if (i + 1 < chunks)
+                feed_keys(s, task, m, i + 1, t);
         }
     }
 }

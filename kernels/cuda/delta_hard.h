@@ -175,7 +175,8 @@ HOPPER_DEVICE void hard_inverse(uint32_t (&high)[4][4], uint32_t (&low)[4][4], d
 // all is there but the stores.
 template <bool gated, class before>
 HOPPER_DEVICE void hard_chunk(const delta_gates *g, delta_shared *m, uint32_t k, uint32_t panel,
-                              uint32_t second, float b0, float b1, int warp, int lane, before before_store) {
+                              uint32_t second, float b0, float b1, int warp, int lane,
+                              before before_store) {
     lane = held(lane); // shares nothing with the easy way, which would have to keep it
     warp = held(warp);
     {

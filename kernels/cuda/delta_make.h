@@ -1,5 +1,5 @@
-// kernels/cuda/delta_make.h - the warpgroup that makes M of a chunk (delta.cu), ahead of the warpgroups that hold
-// the state.
+// kernels/cuda/delta_make.h - the warpgroup that makes M and the scores (delta_scores.h) of a chunk (delta.cu), ahead of
+// the warpgroups that hold the state.
 //
 //     L = tril(diag(beta) (K K^T . G), -1)      M = (I + L)^-1       G_ij = 2^(c_i - c_j)
 //
@@ -104,7 +104,8 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
         if (block < 3 && block < warp) {
 #pragma unroll
             for (int e = 0; e < 4; e++)
-                store_shared_word(to + block * 2 * BLOCK_16 + 16 * (e / 2) + 8 * 48 * (e % 2), p[e]);
+                store_shared_word(to + block * 2 * BLOCK_16 + 16 * (e / 2) + 8 * 48 * (e % 2),
+                                  p[e]);
         }
         if (block < 3) {
             sum0 = block < warp ? add_squares(p[0], add_squares(p[2], sum0)) : sum0;
@@ -248,7 +249,6 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 // it; and the chunk after next comes to a pair only when the state is through with the one before this.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
-    constexpr bool scoring = output && delta_roles<gated>::MAKERS_SCORE;
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;
@@ -294,15 +294,14 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
             else
                 hard = make_lower<gated, false>(keys, f, g, m, warp, lane, below, own);
             float scores[queries / 2];
-            if constexpr (scoring) {
+            if constexpr (output) {
                 barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
-                ask_scores<queries, queries>(scores, m, i, 0);
+                ask_scores<queries>(scores, m, i);
             }
             make_diagonal(own, m, warp, lane, mine);
-            if constexpr (scoring) {
+            if constexpr (output) {
                 before_store();
-                finish_scores<queries, gated>(scores, s, m, i, 0, first_seen, warp, lane);
-                scores_done(m, i, lane);
+                finish_scores<queries, gated>(scores, s, m, i, first_seen, warp, lane);
             }
         }
         auto ask_next = [&] {
@@ -316,13 +315,13 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
         const uint32_t panel = shared_address(m->m[slot]);
         if (hard) {
             wgmma_wait<0>(); // asked again below: no registers are left for it meanwhile
-            hard_chunk<gated>(g, m, k, panel, shared_address(second_term<output>(m, slot)), b0, b1,
-                              warp, lane, [&] {
-                                  before_store();
-                                  if constexpr (output) // the state is through with the chunk before
-                                      barrier_wait(&m->made_empty[(i + 1) % MADE],
-                                                   ((i + 1) / MADE + 1) & 1);
-                              });
+            hard_chunk<gated>(
+                g, m, k, panel, shared_address(second_term<output>(m, slot)), b0, b1, warp, lane,
+                [&] {
+                    before_store();
+                    if constexpr (output) // the state is through with the chunk before
+                        barrier_wait(&m->made_empty[(i + 1) % MADE], ((i + 1) / MADE + 1) & 1);
+                });
             if constexpr (output)
                 ask_keys(i + peers);
         } else {

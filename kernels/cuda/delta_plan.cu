@@ -4,13 +4,13 @@
 
 #include <math.h>
 
-// Microseconds, measured on an H200: of a chunk with its outputs and without (less with fewer queries a
-// chunk, more with gates), of a hop of the scan and of what a pass costs besides.
+// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass
+// costs besides.
 static double chunk_us(int n_h, bool gated) {
-    return (gated ? 3.8 : 3.05) - (n_h > 1 ? 0.4 : 0);
+    return (gated ? 4.0 : 2.85) - (n_h > 1 ? 0.15 : 0);
 }
 static double end_us(bool gated) {
-    return gated ? 3.0 : 2.3;
+    return gated ? 2.3 : 2.0;
 }
 #define HOP_US  1.6
 #define PASS_US 4.0
@@ -36,6 +36,7 @@ delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
         delta_plan p = {};
         p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
         p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
+        p.paired = p.segments > 2 && s->V <= WIDTH;
         const double full = p.per_segment * chunk_us(s->n_h, gated),
                      end = p.per_segment * end_us(gated);
         if (p.segments == 1)

@@ -95,7 +95,9 @@ HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale
                                     bf16 *o, int64_t ld, int tokens, int value, int lane) {
     // Place of a query's 8 values: no bank twice, neither in the 8 rows of a matrix nor in 4 whole rows.
     lane = here(lane);
-    auto place = [](int query, int piece) { return query * 32 + ((piece ^ (query >> 2 & 1)) << 4); };
+    auto place = [](int query, int piece) {
+        return query * 32 + ((piece ^ (query >> 2 & 1)) << 4);
+    };
     const uint32_t to = own + place(8 * (lane / 16) + (lane & 7), lane >> 3 & 1),
                    from = own + place(lane / 2, lane & 1);
     o += lane / 2 * ld + (value + 8 * (lane & 1));
@@ -104,7 +106,8 @@ HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale
     for (int j = 0; 16 * j < queries; j++) {
         if (j == 2)
             __syncwarp(); // the next 32 queries come to the same place
-        const int b = 2 * j, c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
+        const int b = 2 * j,
+                  c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
         stmatrix_transposed(to + 512 * (j % 2) - (c > b ? 0 : 16 * (lane & 16)),
                             pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
                             pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
@@ -138,9 +141,8 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
 // the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
-    const int thread = threadIdx.x, part = thread / 128 - 1, warp = thread / 32 % 4,
-              lane = thread % 32;
-    const int first = part * 64 + 16 * warp + lane / 4; // this thread's first value, in the block
+    const int warp = threadIdx.x / 32 - 4, part = warp / 4, lane = threadIdx.x % 32; // warps 0-7
+    const int first = 16 * warp + lane / 4; // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
     float h[64];
@@ -180,17 +182,19 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         const int pair = 2 * (lane % 4);
         const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[stage]),
                        inverse = shared_address(m->m[slot]),
-                       second = shared_address(second_term<output>(m, slot)), p = shared_address(m->p[slot]);
+                       second = shared_address(second_term<output>(m, slot)),
+                       p = shared_address(m->p[slot]);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
         if constexpr (output)
             barrier_wait(&m->q_full[stage], parity); // and values behind a row's end are zero
         if (values)
             barrier_wait(&m->v_arrived[vs], (i / VALUES) & 1); // straight from the copy engine
-        const int own = here(lane), v_piece = 2 * here(warp) + ((own >> 3) & 1);
-        const uint32_t v_lane = part * PANEL + swizzle(8 * (own / 16) + (own & 7), v_piece);
-        state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values,
-                              g->from_start + pair, r);
+        const int own = here(lane), owner = here(warp);
+        const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
+                                                            2 * (owner % 4) + ((own >> 3) & 1));
+        state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values, g->from_start + pair,
+                              r);
         if (values) {
             __syncwarp();
             if (lane == 0)
@@ -276,11 +280,11 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             const int tokens = min(left, s.tokens);
             // A branch, so that no store comes between the products just asked for.
             if (wide)
-                state_store_wide<queries>(acc, scale, shared_address(m->o[4 * part + warp]), o,
-                                          s.ldo, tokens, 64 * part + 16 * warp, lane);
+                state_store_wide<queries>(acc, scale, shared_address(m->o[warp]), o, s.ldo, tokens,
+                                          16 * warp, lane);
             else
-                state_store<queries>(acc, scale, o, s.ldo, tokens, 64 * part + 16 * warp,
-                                     width - 16 * warp, lane);
+                state_store<queries>(acc, scale, o, s.ldo, tokens, 16 * warp,
+                                     width - 16 * (warp % 4), lane);
             left -= s.tokens;
             o += s.tokens * s.ldo;
         }

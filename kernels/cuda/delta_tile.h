@@ -17,9 +17,9 @@ enum {
     MADE = 2,            // chunks of M and P0 in flight
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
-    CONVERTERS = 96,     // threads that make fp16 of q and k: warps 0, 2 and 3 of warpgroup 0
+    CONVERTERS = 64,     // threads that make fp16 of q and k: warps 2 and 3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
-    MAKERS = 128,        // warpgroup 3: M
+    MAKERS = 128,        // warpgroup 3: M and P0
     DELTA_THREADS = 512,
     MAKERS_BARRIER = 1, // named barriers
     CONVERTERS_BARRIER = 2,
@@ -77,27 +77,22 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 struct delta_shared {
     unsigned char k[KEYS][TILE], q[QUERIES][TILE]; // arrive as bf16, become fp16
     unsigned char v[VALUES][TILE];                 // bf16
-    unsigned char m[MADE][PANEL]; // diag(beta) M^T [row i][row j]
-    unsigned char low[PANEL];     // its second term, in hard chunks; see second_term
+    unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
+    unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
     unsigned char p[MADE][PANEL];    // P0^T [row j][query]
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
-    unsigned char d[4][2][BLOCK_16]; // (I + L_ww)^-1: its transpose; in hard chunks itself, two halves
-    float lw[4][BLOCK_16F / 4];      // -L_ww (hard chunks: L_ww), column by column
-    unsigned char o[STATE_WARPS][1024]; // outputs on their way out: 32 queries of a warp's 16 values
+    unsigned char d[4][2]
+                   [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two halves
+    float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
+    unsigned char o[STATE_WARPS]
+                   [1024]; // outputs on their way out: 32 queries of a warp's 16 values
     delta_gates gates[KEYS];
-    alignas(16) int hard[MADE][4]; // first: M has a second term
-    int peers;                     // of the task
+    alignas(16) int hard[MADE][4];                         // first: M has a second term
+    int peers;                                             // of the task
     uint64_t k_arrived[KEYS], k_full[KEYS], k_empty[KEYS]; // full: converted, and gates are there
     uint64_t q_arrived[QUERIES], q_full[QUERIES], q_empty[QUERIES];
     uint64_t v_arrived[VALUES], v_empty[VALUES]; // nobody converts them
     uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
-};
-
-// Who makes the scores of the queries: with gates the makers of M, since summing gates keeps a warp of the feeders busy;
-// without, the feeders. Registers of either warpgroup follow.
-template <bool gated> struct delta_roles {
-    static constexpr bool MAKERS_SCORE = gated;
-    static constexpr int FEED_REGISTERS = gated ? 32 : 48, MAKE_REGISTERS = gated ? 96 : 80;
 };
 
 // Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no
