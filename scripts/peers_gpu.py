@@ -491,9 +491,9 @@ class Run:
                 live = self.prepare(s)
                 self.deltop(s, 1)
                 self.measure(s, live)
-                # Late: a second turn here would cost a later shape its first one.
+                # Late: a second turn here would cost a later shape its first one. The first shapes load libraries.
                 pace = (time.time() - self.start) / (i + 1)
-                if self.left() > pace * (len(shapes) - 1 - i) or self.left() > 1e6:
+                if i < 3 or self.left() > pace * (len(shapes) - 1 - i):
                     self.deltop(s, 2)
             finally:
                 for row, _ in live:
