@@ -1,0 +1,547 @@
+#!/usr/bin/env python3
+"""Times deltop's kernels beside those of FLA and FlashInfer on one GPU, in turns: for every shape deltop, then the
+peers' variants in rounds, then deltop again.
+
+    scripts/peers_gpu.py OUT [--deltop ./deltop] [--only ID ...] [--peers fla flashinfer] [--time-limit SECONDS]
+
+Needs PyTorch, Triton and the peers themselves (flash-linear-attention, flashinfer-python); deltop is a process of
+its own and is measured by `deltop bench`, with its gate. Writes OUT/run.json (deltop's results, order in time,
+environment) and OUT/fla.json, OUT/flashinfer.json, which `deltop bench --external` reads. scripts/peers_table.py
+makes the table. Every row of a peer is compared with a float64 recurrence (all tokens, three heads) before it is
+timed: eagerly and as replays of a CUDA graph, with warm caches and with 256 MiB overwritten before each call.
+"""
+import argparse
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import torch
+import triton
+import triton.language as tl
+
+BF16, SEED, FLUSH = torch.bfloat16, 1234, 256 << 20
+DELTA = dict(K=128, V=128)
+# In order of importance when the time ends early. `fla`: worth its compilation where FlashInfer has a kernel.
+SHAPES = [
+    dict(id="gdn_b8_t4096_h16", op="gdn", B=8, T=4096, H=16, fla=True, **DELTA),
+    dict(id="gdn_b1_t32768_h16", op="gdn", B=1, T=32768, H=16, fla=True, **DELTA),
+    dict(id="deltanet_b1_t32768_h16", op="deltanet", B=1, T=32768, H=16, fla=True, **DELTA),
+    dict(id="gdn_b1_t32768_hk16_hv32", op="gdn", B=1, T=32768, H=16, HV=32, **DELTA),
+    dict(id="gdn_b1_t131072_h8", op="gdn", B=1, T=131072, H=8, **DELTA),
+    dict(id="dp2_b1_t32768_h8", op="deltaproduct", nh=2, beta_max=2, B=1, T=32768, H=8, fla=True, **DELTA),
+    dict(id="dp2g_b1_t32768_h8", op="deltaproduct", nh=2, gated=True, beta_max=2, B=1, T=32768, H=8, **DELTA),
+    dict(id="dp3_b1_t32768_h8", op="deltaproduct", nh=3, beta_max=2, B=1, T=32768, H=8, fla=True, **DELTA),
+    dict(id="kda_b1_t8192_h64", op="kda", B=1, T=8192, H=64, fla=True, **DELTA),
+    dict(id="ssd_b1_t32768_h128_p64", op="simple_gla", B=1, T=32768, H=128, K=128, V=64, fla=True),
+    dict(id="rwkv7_b8_t16384_h64_d64", op="rwkv7", B=8, T=16384, H=64, K=64, V=64, fla=True),
+    dict(id="gdn_b1_t32768_h6_k256_v512", op="gdn", B=1, T=32768, H=6, K=256, V=512, fla=True),
+    dict(id="kda_b1_t32768_h16", op="kda", B=1, T=32768, H=16, fla=True, **DELTA),
+    dict(id="dp3g_b1_t32768_h8", op="deltaproduct", nh=3, gated=True, beta_max=2, B=1, T=32768, H=8, **DELTA),
+]
+
+
+def gated(s):
+    return s.get("gated", s["op"] in ("gdn", "simple_gla"))
+
+
+# Inputs: unit keys and queries, gates with the constants of trained ones, every fourth head close to no decay ------
+
+def randn(gen, *shape, unit=False, scale=1.0):
+    """Normal numbers, made in slabs of tokens so that no whole float32 tensor is needed."""
+    out = torch.empty(shape, dtype=BF16, device=gen.device)
+    step = max(1, (1 << 26) // (shape[2] * shape[3]))
+    for b in range(shape[0]):
+        for t in range(0, shape[1], step):
+            x = torch.randn(min(step, shape[1] - t), *shape[2:], generator=gen, device=gen.device)
+            out[b, t:t + step] = torch.nn.functional.normalize(x, dim=-1) if unit else scale * x
+    return out
+
+
+def gates(gen, B, T, H, K=None):
+    """-rate softplus(x + bias); per channel (K) never below -4.9, the bound that FLA's faster kernel asks for."""
+    wide = (H, K or 1)
+    rate = torch.linspace(1, 16, H, device=gen.device)[:, None]
+    dt = torch.exp(torch.empty(wide, device=gen.device).uniform_(-6.9, -2.3, generator=gen))
+    bias = dt + torch.log(-torch.expm1(-dt))
+    out = torch.empty(B, T, *wide, dtype=BF16 if K else torch.float32, device=gen.device)
+    step = max(1, (1 << 26) // (wide[0] * wide[1]))
+    for b in range(B):
+        for t in range(0, T, step):
+            x = 0.5 * torch.randn(min(step, T - t), *wide, generator=gen, device=gen.device)
+            g = -rate * torch.nn.functional.softplus(x + bias)
+            g[:, 3::4] *= 1e-4
+            out[b, t:t + step] = g.clamp(-4.9 if K else None, -1e-6)
+    return out if K else out[..., 0].contiguous()
+
+
+def make_inputs(s, device):
+    gen = torch.Generator(device).manual_seed(SEED)
+    B, T, H, K, V, n = s["B"], s["T"], s["H"], s["K"], s["V"], s.get("nh", 1)
+    HV = s.get("HV", H)
+    if s["op"] == "rwkv7":
+        key = randn(gen, B, T, H, K, unit=True)
+        w = -0.6065306597126334 * torch.sigmoid(randn(gen, B, T, H, K) - 2)
+        w[:, :, 3::4] *= 1e-3
+        return dict(q=randn(gen, B, T, H, K, scale=0.5), k=randn(gen, B, T, H, K, scale=0.5),
+                    v=randn(gen, B, T, H, V), a=-key, b=key * torch.sigmoid(randn(gen, B, T, H, K)),
+                    g=w.clamp_(min=-0.6035))  # above FLA's bound after rounding, too
+    if s["op"] == "simple_gla":
+        return dict(q=randn(gen, B, T, H, K), k=randn(gen, B, T, H, K, scale=K**-0.5), v=randn(gen, B, T, HV, V),
+                    g=gates(gen, B, T, HV))
+    return dict(q=randn(gen, B, T, H, K, unit=True), k=randn(gen, B, T * n, H, K, unit=True),
+                v=randn(gen, B, T * n, HV, V),
+                beta=s.get("beta_max", 1) * torch.sigmoid(torch.randn(B, T * n, HV, generator=gen, device=device)),
+                g=gates(gen, B, T, HV, K) if s["op"] == "kda" else gates(gen, B, T, HV) if gated(s) else None)
+
+
+# The recurrence in float64 -----------------------------------------------------------------------------------------
+
+@triton.jit
+def walk_f64(q, k, v, g, beta, a, b, out, state, T, n: tl.constexpr, K: tl.constexpr, V: tl.constexpr,
+             COLUMNS: tl.constexpr, ERASE: tl.constexpr, GATE: tl.constexpr):
+    """A program walks the tokens of one head for COLUMNS values. ERASE 0 nothing, 1 the key, 2 the pair a, b; GATE 0
+    none, 1 a number for the head, 2 one for each channel (natural logarithms)."""
+    head = tl.program_id(0).to(tl.int64)
+    i = tl.arange(0, K)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    S = tl.zeros([K, COLUMNS], tl.float64)
+    for t in range(T):
+        x = head * T + t
+        if ERASE == 2:
+            lost = tl.sum(S * tl.load(a + x * K + i)[:, None], 0)
+        if GATE == 1:
+            S *= tl.exp(tl.load(g + x))
+        if GATE == 2:
+            S *= tl.exp(tl.load(g + x * K + i))[:, None]
+        for m in range(n):
+            y = x * n + m
+            key = tl.load(k + y * K + i)
+            value = tl.load(v + y * V + j)
+            if ERASE == 1:
+                value = tl.load(beta + y) * (value - tl.sum(S * key[:, None], 0))
+            S += key[:, None] * value[None, :]
+        if ERASE == 2:
+            S += tl.load(b + x * K + i)[:, None] * lost[None, :]
+        tl.store(out + x * V + j, tl.sum(S * tl.load(q + x * K + i)[:, None], 0))
+    tl.store(state + (head * K + i[:, None]) * V + j[None, :], S)
+
+
+def reference(s, x):
+    """(heads, outputs, states) of three (row, value head) pairs."""
+    B, T, H, K, V, n = s["B"], s["T"], s["H"], s["K"], s["V"], s.get("nh", 1)
+    HV = s.get("HV", H)
+    heads = list(dict.fromkeys([(0, min(3, HV - 1)), (B - 1, HV - 1), (0, HV // 2)]))  # 3: one that hardly forgets
+
+    def pick(name, group=1):
+        t = x.get(name)
+        return None if t is None else torch.stack([t[b, :, h // group] for b, h in heads]).double().contiguous()
+
+    q, k, v = pick("q", HV // H), pick("k", HV // H), pick("v")
+    g, beta, a, b = pick("g"), pick("beta"), pick("a"), pick("b")
+    q = q * (1.0 if s["op"] == "rwkv7" else K**-0.5)
+    out = torch.empty(len(heads), T, V, dtype=torch.float64, device=q.device)
+    state = torch.empty(len(heads), K, V, dtype=torch.float64, device=q.device)
+    columns = 16 if V % 16 == 0 else V
+    erase = 2 if a is not None else 1 if beta is not None else 0
+    some = lambda t: q if t is None else t
+    walk_f64[(len(heads), V // columns)](q, k, v, some(g), some(beta), some(a), some(b), out, state, T, n=n, K=K, V=V,
+                                         COLUMNS=columns, ERASE=erase,
+                                         GATE=0 if g is None else 2 if g.dim() == 3 else 1)
+    return heads, out, state
+
+
+def errors(ref, out, state, transposed):
+    heads, want, S = ref
+    got = torch.stack([out[b, :, h] for b, h in heads]).double()
+    e = dict(rel_l2=float((got - want).norm() / want.norm()), finite=bool(torch.isfinite(out).all()),
+             tokens=want.shape[1], heads=[list(h) for h in heads])
+    if state is not None:
+        end = torch.stack([state[b, h] for b, h in heads]).double()
+        e["state_rel_l2"] = float(((end.mT if transposed else end) - S).norm() / S.norm())
+    return e
+
+
+# Peers: (name, call); a call gives outputs [B, T, HV, V] and end states --------------------------------------------
+
+def fla_variants(s, x):
+    op, end = s["op"], dict(output_final_state=True)
+    if op == "deltanet":
+        from fla.ops.delta_rule import chunk_delta_rule as f
+        return [("triton", lambda: f(x["q"], x["k"], x["v"], x["beta"], **end))]
+    if op == "gdn":
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule as f
+        return [("triton", lambda: f(x["q"], x["k"], x["v"], x["g"], x["beta"], **end))]
+    if op == "deltaproduct":
+        from fla.ops.gated_delta_product import chunk_gated_delta_product as f
+        return [("triton", lambda: f(x["q"], x["k"], x["v"], x["g"], x["beta"], s["nh"], **end))]
+    if op == "kda":
+        from fla.ops.kda import chunk_kda as f
+        return [("bounded gate", lambda: f(x["q"], x["k"], x["v"], x["g"], x["beta"], safe_gate=True,
+                                           lower_bound=-5.0, **end))]
+    if op == "simple_gla":
+        from fla.ops.simple_gla import chunk_simple_gla as f, fused_chunk_simple_gla as f2
+        return [("triton", lambda: f(x["q"], x["k"], x["v"], x["g"], **end)),
+                ("fused chunk", lambda: f2(x["q"], x["k"], x["v"], x["g"], **end))]
+    from fla.ops.rwkv7 import chunk_rwkv7 as f
+    args = (x["q"], x["g"], x["k"], x["v"], x["a"], x["b"])
+    return [("chunk 64", lambda: f(*args, scale=1.0, safe_gate=True, lower_bound=-0.6065306597126334, chunk_size=64,
+                                   **end)),
+            ("chunk 16", lambda: f(*args, scale=1.0, chunk_size=16, **end))]
+
+
+def flashinfer_variants(s, x):
+    """Its gates are factors, not logarithms; its states V x K. DeltaProduct goes as the plain delta rule over T n
+    rows with a zero query on all but a token's last one, which is faster than its own DeltaProduct kernel."""
+    from flashinfer.gdn_prefill import chunk_gated_delta_rule as f
+    B, T, H, n = s["B"], s["T"], s["H"], s.get("nh", 1)
+    HV, L = s.get("HV", H), s["T"] * n
+    q, alpha = x["q"], None if x["g"] is None else x["g"].exp()
+    if n > 1:
+        q = torch.zeros_like(x["k"])
+        q[:, n - 1::n] = x["q"]
+        if alpha is not None:
+            alpha = torch.ones_like(x["beta"])
+            alpha[:, ::n] = x["g"].exp()
+    q, k = (t.reshape(B * L, H, 128) for t in (q, x["k"]))
+    v, beta = x["v"].reshape(B * L, HV, 128), x["beta"].reshape(B * L, HV)
+    alpha = None if alpha is None else alpha.reshape(B * L, HV).contiguous()
+    cu = torch.arange(0, B * L + 1, L, dtype=torch.int64, device=v.device)
+    state = torch.empty(B, HV, 128, 128, dtype=torch.float32, device=v.device)
+    out = torch.empty_like(v)
+
+    def call():
+        f(q, k, v, g=alpha, beta=beta, initial_state=None, output_final_state=True, cu_seqlens=cu, output=out,
+          output_state=state, use_cp="auto", backend="flashinfer", max_seqlen=L)
+        return out.view(B, L, HV, 128)[:, n - 1::n], state
+
+    return [("as plain rows" if n > 1 else "auto", call)]
+
+
+PEERS = {"flashinfer": flashinfer_variants, "fla": fla_variants}
+
+
+def takes(peer, s, every):
+    if peer == "fla":
+        return every or s.get("fla", False)
+    return s["op"] in ("gdn", "deltanet", "deltaproduct") and s["K"] == s["V"] == 128
+
+
+# Measuring ---------------------------------------------------------------------------------------------------------
+
+class Card:
+    def __init__(self):
+        try:
+            import pynvml
+            pynvml.nvmlInit()
+            self.nvml, self.device = pynvml, pynvml.nvmlDeviceGetHandleByIndex(0)
+        except Exception:
+            self.nvml = None
+
+    def read(self):
+        if self.nvml is None:
+            return {}
+        n, d = self.nvml, self.device
+        return dict(sm_mhz=n.nvmlDeviceGetClockInfo(d, n.NVML_CLOCK_SM), watt=round(n.nvmlDeviceGetPowerUsage(d) / 1e3),
+                    celsius=n.nvmlDeviceGetTemperature(d, n.NVML_TEMPERATURE_GPU),
+                    throttle=hex(n.nvmlDeviceGetCurrentClocksThrottleReasons(d)))
+
+
+def samples(call, runs, flush, card):
+    """Calls queued without waiting, each between two events; `flush`: a buffer overwritten before each."""
+    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(runs)]
+    for begin, end in marks:
+        if flush is not None:
+            flush.zero_()
+        begin.record()
+        call()
+        end.record()
+    seen = card.read()  # while the queue is busy
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) for begin, end in marks], seen
+
+
+def summary(ms):
+    s = sorted(ms)
+    at = lambda share: s[min(len(s) - 1, int(share * len(s)))]
+    return dict(median=statistics.median(s), min=s[0], p20=at(0.2), p80=at(0.8), max=s[-1], n=len(s))
+
+
+def capture(call):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = call()
+    graph.replay()
+    torch.cuda.synchronize()
+    return graph, kept
+
+
+def short_tuning(calls):
+    """Triton's autotuner takes an eighth of a second for each of hundreds of variants; this takes the median of a
+    few calls."""
+    def bench(call, quantiles=None, **_):
+        call()
+        torch.cuda.synchronize()
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(calls + 1)]
+        marks[0].record()
+        for m in marks[1:]:
+            call()
+            m.record()
+        torch.cuda.synchronize()
+        ms = sorted(a.elapsed_time(b) for a, b in zip(marks, marks[1:]))
+        return [ms[len(ms) // 2], ms[0], ms[-1]]
+    triton.runtime.driver.active.get_benchmarker = lambda: bench
+
+
+def retune():
+    """FLA's tuning keys leave out lengths and heads: without this a shape runs with what was best for an earlier one."""
+    for x in gc.get_objects():
+        if issubclass(type(x), triton.runtime.Autotuner):
+            x.cache.clear()
+
+
+def deltop_axes(s, cuda):
+    op = {"simple_gla": "mamba2", "deltaproduct": "gdeltaproduct" if s.get("gated") else "deltaproduct"}
+    axes = dict(op=op.get(s["op"], s["op"]), B=s["B"], T=s["T"], H=s["H"], Hv=s.get("HV", s["H"]), K=s["K"], V=s["V"])
+    if s["op"] == "simple_gla":
+        axes["H"] = 1  # Mamba-2: one query and key for all heads; FLA has no groups and gets them repeated
+    if "nh" in s:
+        axes.update(n=s["nh"], beta=s.get("beta_max", 1))
+    return dict(axes, **(dict(dtype="bf16", device="cuda") if cuda else dict(dtype="f32", device="cpu")))
+
+
+class Run:
+    def __init__(self, args):
+        self.args, self.card, self.start = args, Card(), time.time()
+        self.cuda = torch.cuda.is_available()
+        self.flush = torch.empty(FLUSH // 4, dtype=torch.int32, device="cuda") if self.cuda else None
+        self.doc = dict(command=" ".join(sys.argv), environment=self.environment(), deltop=[], order=[])
+        self.peers = {p: dict(peer=p, environment=self.doc["environment"], rows=[]) for p in args.peers}
+        self.step, self.began = "start", time.time()
+        if args.step_timeout:
+            threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        """A kernel that never ends holds Python inside a wait: what was measured is written, and the process ends."""
+        while time.time() - self.began < self.args.step_timeout:
+            time.sleep(0.5)
+        print(f"{self.step}: longer than {self.args.step_timeout} s", flush=True)
+        self.doc["ended"] = f"{self.step}: no answer"
+        self.save()
+        os._exit(3)
+
+    def begin(self, step):
+        self.step, self.began = step, time.time()
+        return self.began
+
+    def environment(self):
+        from importlib.metadata import version
+        env = dict(date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), torch=torch.__version__,
+                   cuda=torch.version.cuda, triton=triton.__version__)
+        for name in ("flash-linear-attention", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl"):
+            try:
+                env[name] = version(name)
+            except Exception:
+                pass
+        if self.cuda:
+            p = torch.cuda.get_device_properties(0)
+            env.update(gpu=p.name, sm_count=p.multi_processor_count)
+        try:
+            ask = "--query-gpu=driver_version,clocks.max.sm,clocks.max.memory,power.limit"
+            env["driver, max clocks, power limit"] = subprocess.run(
+                ["nvidia-smi", ask, "--format=csv,noheader"], capture_output=True, text=True, timeout=20).stdout.strip()
+        except Exception:
+            pass
+        return env
+
+    def left(self):
+        return self.args.time_limit - (time.time() - self.start)
+
+    def note(self, who, shape, since, seen):
+        row = dict(at=round(since - self.start, 2), seconds=round(time.time() - since, 2), who=who, id=shape["id"], **seen)
+        self.doc["order"].append(row)
+        print(f"{row['at']:8.2f} s {who:<28}{shape['id']:<30}{row['seconds']:6.2f} s  {seen.get('sm_mhz', '?')} MHz "
+              f"{seen.get('text', '')}", flush=True)
+
+    def save(self):
+        os.makedirs(self.args.out, exist_ok=True)
+        for name, doc in [("run", self.doc), *self.peers.items()]:
+            if "rows" in doc:  # graphs are kept in rows while they are measured
+                doc = dict(doc, rows=[{k: v for k, v in r.items() if k != "keep"} for r in doc["rows"]])
+            path = os.path.join(self.args.out, name + ".json")
+            with open(path + ".part", "w") as f:
+                json.dump(doc, f, indent=None, separators=(",", ":"))
+            os.replace(path + ".part", path)
+
+    def deltop(self, s, turn):
+        since, a = self.begin(f"deltop {s['id']}"), self.args
+        command = [a.deltop, "bench", "--quiet", "--budget", str(a.budget), "--rounds", str(a.deltop_rounds)]
+        for name, value in deltop_axes(s, self.cuda).items():
+            command += ["--axis", f"{name}={value}"]
+        seen, done, why = {}, None, None
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                done = subprocess.run([*command, "--out", folder], capture_output=True, text=True, timeout=a.deltop_timeout)
+                with open(os.path.join(folder, "bench.json")) as f:
+                    doc = json.load(f)
+                doc.update(id=s["id"], turn=turn, exit_code=done.returncode)
+                for row in doc["rows"]:
+                    seen = dict(sm_mhz=row["clock_mhz"], watt=row["watt"], celsius=row["celsius"], throttle=row["throttle"])
+                    for mode in ("warm", "cold"):
+                        if row.get(mode):
+                            row[mode] = {k: v for k, v in row[mode].items() if k not in ("cycles", "rounds")}
+                    t = row.get("warm") or {}
+                    seen["text"] = f"{t.get('median', row['status'])}"
+                self.doc["deltop"].append(doc)
+            except subprocess.TimeoutExpired:
+                why = f"no answer within {a.deltop_timeout} s"
+            except (OSError, ValueError) as e:
+                why = f"{e}; {done.stderr[-300:]}" if done else str(e)
+            if why:
+                self.doc["deltop"].append(dict(id=s["id"], turn=turn, rows=[], why=why))
+                seen = dict(text=why)
+        self.note(f"deltop {turn}", s, since, seen)
+
+    def prepare(self, s):
+        """Inputs, reference and every variant once: compilation, tuning, errors. The calls that are right."""
+        live, since = [], self.begin(f"inputs of {s['id']}")
+        peers = [p for p in self.args.peers if takes(p, s, self.args.every)]
+        if not peers or not self.cuda:
+            return live
+        x = make_inputs(s, "cuda")
+        ref = reference(s, x)
+        torch.cuda.synchronize()
+        self.note("inputs, float64", s, since, {})
+        retune()
+        for peer in peers:
+            try:
+                variants = PEERS[peer](s, x)
+            except Exception as e:
+                variants, why = [], f"{type(e).__name__}: {e}"[:500]
+                self.peers[peer]["rows"].append(dict(id=s["id"], shape=s, variant="-", status="failed", why=why))
+                self.note(f"{peer} is not there", s, time.time(), dict(text=why))
+            for name, call in variants:
+                row = dict(id=s["id"], peer=peer, variant=name, shape=s, status="ok", ms={}, samples_ms={})
+                self.peers[peer]["rows"].append(row)
+                since = self.begin(f"{peer} {name} {s['id']}")
+                try:
+                    call()
+                    torch.cuda.synchronize()
+                    row["first_call_s"] = round(time.time() - since, 2)
+                    row["error_vs_fp64"] = e = errors(ref, *call(), peer == "flashinfer")
+                    if not e["finite"] or not e["rel_l2"] < 2e-2:
+                        row.update(status="wrong", why=f"relative L2 error {e['rel_l2']:.2e}")
+                    else:
+                        modes = [("eager", call)]
+                        if not self.args.no_graph:
+                            try:
+                                graph, kept = capture(call)
+                                again = errors(ref, kept[0], None, False)["rel_l2"]
+                                if not again < max(2e-2, 2 * e["rel_l2"]):
+                                    raise RuntimeError(f"a replay is wrong: {again:.2e}")
+                                modes.append(("graph", graph.replay))
+                                row["keep"] = (graph, kept)
+                            except Exception as g:
+                                row["graph_note"] = f"{type(g).__name__}: {g}"[:300]
+                        live.append((row, modes))
+                except Exception as e:
+                    row.update(status="failed", why=f"{type(e).__name__}: {e}"[:500])
+                self.note(f"{peer} {name}: first call", s, since, dict(text=row.get("why") or row.get("graph_note") or
+                                                                       f"error {row['error_vs_fp64']['rel_l2']:.2e}"))
+        return live
+
+    def measure(self, s, live):
+        for turn in range(self.args.rounds):
+            for row, modes in live:
+                since, seen = self.begin(f"{row['peer']} {row['variant']} {s['id']}"), {}
+                for mode, call in modes:
+                    try:
+                        each, _ = samples(call, 3, None, self.card)
+                        runs = int(min(100, max(8, self.args.seconds / (1e-3 * statistics.median(each)))))
+                        for kind, flush in (("warm", None), ("cold", self.flush)):
+                            ms, seen = samples(call, runs, flush, self.card)
+                            row["samples_ms"].setdefault(f"{mode}_{kind}", []).extend(round(t, 5) for t in ms)
+                    except Exception as e:
+                        row.update(status="failed", why=f"{type(e).__name__}: {e}"[:500])
+                row["ms"] = {m: summary(v) for m, v in row["samples_ms"].items()}
+                row["card"] = seen
+                text = " ".join(f"{m} {v['median']:.3f}" for m, v in row["ms"].items())
+                self.note(f"{row['peer']} {row['variant']} {turn + 1}", s, since, dict(seen, text=text))
+
+    def all(self):
+        shapes = [s for s in self.args.shapes if not self.args.only or s["id"] in self.args.only]
+        for i, s in enumerate(shapes):
+            if self.left() < self.args.reserve:
+                print(s["id"], "left out: no time", flush=True)
+                self.doc["order"].append(dict(who="left out", id=s["id"], at=round(time.time() - self.start, 2)))
+                continue
+            live = []
+            try:
+                live = self.prepare(s)
+                self.deltop(s, 1)
+                self.measure(s, live)
+                # Late: a second turn here would cost a later shape its first one. The first shapes load libraries.
+                pace = (time.time() - self.start) / (i + 1)
+                if i < 3 or self.left() > pace * (len(shapes) - 1 - i):
+                    self.deltop(s, 2)
+            finally:
+                for row, _ in live:
+                    row.pop("keep", None)
+                live = None
+                self.save()
+            if self.cuda:
+                torch.cuda.empty_cache()
+        self.doc["seconds"] = round(time.time() - self.start, 1)
+        self.save()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("out")
+    p.add_argument("--deltop", default="./deltop")
+    p.add_argument("--only", nargs="*", default=[], metavar="ID")
+    p.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    p.add_argument("--every", action="store_true", help="FLA also where FlashInfer is known to be faster")
+    p.add_argument("--shapes", metavar="FILE", help="JSON: a list of shapes instead of the built-in ones")
+    p.add_argument("--rounds", type=int, default=2, help="rounds of the peers between deltop's two turns")
+    p.add_argument("--seconds", type=float, default=0.05, help="of one mode of a peer in a round")
+    p.add_argument("--budget", type=float, default=0.6, help="seconds of one of deltop's turns")
+    p.add_argument("--deltop-rounds", type=int, default=2)
+    p.add_argument("--deltop-timeout", type=float, default=60)
+    p.add_argument("--tuning-calls", type=int, default=0, help="calls a variant in Triton's autotuner (default: its own way)")
+    p.add_argument("--no-graph", action="store_true")
+    p.add_argument("--time-limit", type=float, default=1e9, help="seconds; deltop's second turns, then later shapes are left out")
+    p.add_argument("--step-timeout", type=float, default=0, help="seconds after which a step counts as hung (default: never)")
+    p.add_argument("--reserve", type=float, default=12, help="seconds that a shape needs to be begun")
+    args = p.parse_args()
+    if args.shapes:
+        with open(args.shapes) as f:
+            args.shapes = json.load(f)
+    else:
+        args.shapes = SHAPES
+    unknown = set(args.only) - {s["id"] for s in args.shapes}
+    if unknown:
+        p.error(f"--only: no shape is called {', '.join(sorted(unknown))}")
+    # What FLA would hand to other libraries when they are there stays in its own Triton kernels; tuning is not read
+    # from a file.
+    for name in ("FLA_FLASH_QLA", "FLA_FLASH_KDA", "FLA_TILELANG", "FLA_GLUON", "FLA_INTRACARD_CP", "FLA_CACHE_RESULTS"):
+        os.environ.setdefault(name, "0")
+    if args.tuning_calls and torch.cuda.is_available():
+        short_tuning(args.tuning_calls)
+    with torch.inference_mode():
+        Run(args).all()
+
+
+if __name__ == "__main__":
+    main()

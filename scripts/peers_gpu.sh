@@ -1,0 +1,22 @@
+#!/bin/bash
+# deltop's kernels and the peers', FLA and FlashInfer, in turns on one GPU: writes bench/results/NAME-peers.{md,json}.
+# To be run from the project's folder after `make` and `make cuda`, where python3 has PyTorch, Triton and the peers:
+#   pip install torch flash-linear-attention==0.6.0 flashinfer-python==0.7.4
+#   scripts/peers_gpu.sh NAME [OPTIONS of scripts/peers_gpu.py]        NAME such as h200
+# The first run compiles and tunes FLA's kernels, which takes ten minutes and more; Triton keeps them for later ones.
+# `--only ID ...` takes some shapes, `--tuning-calls 6` shortens tuning, `--time-limit SECONDS` ends in time.
+set -eu
+name=${1:?a name for the files, such as h200}
+shift
+out=bench/results
+mkdir -p "$out"
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export PYTHONDONTWRITEBYTECODE=1
+code=0
+python3 scripts/peers_gpu.py "$tmp" "$@" || code=$?
+python3 scripts/peers_table.py "$tmp" --markdown "$out/$name-peers.md" --json "$out/$name-peers.json" \
+    --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name $*"
+cat "$out/$name-peers.md"
+echo "written: $out/$name-peers.md, $out/$name-peers.json"
+exit "$code"
