@@ -24,6 +24,9 @@ struct problem {
     double weakest, strongest, beta; // log decays; factor of a sigmoid
     int segments;
     long slots_mb; // 0: as many chunks as there are
+    decay_kind decay = DECAY_CHANNEL;
+    // Keys: one direction of the head and some noise, every eighth the one before it.
+    bool correlated = false;
 };
 
 static const problem checks[] = {
@@ -36,12 +39,27 @@ static const problem checks[] = {
     {"KDA, stretches", ERASE_KEY, 1500, 2, 1, 64, 192, 2, -1e-6, -1, 2, 2, 1},
     {"KDA, K 256", ERASE_KEY, 500, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0},
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
+    {"GDN K 256", ERASE_KEY, 600, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0, DECAY_HEAD},
+    {"GDN K 256, 3 segments", ERASE_KEY, 1500, 2, 1, 256, 96, 1, -1e-6, -1e-2, 2, 3, 0, DECAY_HEAD},
+    {"GDN K 256, to -500", ERASE_KEY, 1500, 2, 2, 256, 128, 1, -1e-6, -500, 2, 2, 0, DECAY_HEAD},
+    {"GDN K 256, near keys", ERASE_KEY, 1500, 2, 1, 256, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_HEAD,
+     true},
+    {"GDN K 192, n 2", ERASE_KEY, 800, 2, 1, 192, 192, 2, -1e-4, -1, 2, 4, 0, DECAY_HEAD},
+    {"GDN K 136, n 3, stretches", ERASE_KEY, 800, 2, 1, 136, 200, 3, -1e-4, -1, 2, 2, 1,
+     DECAY_HEAD},
+    {"DeltaNet K 256", ERASE_KEY, 600, 2, 2, 256, 512, 1, -1, -1, 1, 5, 0, DECAY_NONE},
+    {"DeltaNet K 192, near", ERASE_KEY, 1500, 2, 1, 192, 128, 1, -1, -1, 2, 1, 0, DECAY_NONE, true},
+    {"DeltaNet K 256, one row", ERASE_KEY, 1, 2, 1, 256, 24, 1, -1, -1, 2, 1, 0, DECAY_NONE},
     {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
     {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
     {"RWKV-7, K 128", ERASE_PAIR, 700, 2, 2, 128, 128, 1, -1e-6, -0.6, 0, 1, 0},
     {"RWKV-7, K 256", ERASE_PAIR, 300, 2, 2, 256, 128, 1, -1e-6, -0.6, 0, 1, 0},
 };
 static const problem timings[] = {
+    {"GDN 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -0.01, -3, 1, 5, 512,
+     DECAY_HEAD},
+    {"DeltaNet 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -1, -1, 1, 5, 512,
+     DECAY_NONE},
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
     {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
     {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
@@ -88,6 +106,25 @@ template <class T> __global__ void fill_gates(T *p, long n, int K, int H, float 
         put(&p[i], -expf(l + (u - l) * draw(5, i)) * (h % 4 == 3 ? 1e-4f : 1));
     }
 }
+// Keys that lean on one direction of their head, of length 1 again; every eighth is the one before it.
+template <class T> __global__ void draw_near(T *k, int width, int heads, unsigned long long seed) {
+    __shared__ float sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    const int head = blockIdx.x % heads;
+    long row = blockIdx.x / heads;
+    row -= row % 8 == 7;
+    auto number = [&](int i) {
+        return normal(seed, (row * heads + head) * width + i) +
+               3 * normal(seed + 1, (long)head * width + i);
+    };
+    for (int i = threadIdx.x; i < width; i += blockDim.x)
+        atomicAdd(&sum, number(i) * number(i));
+    __syncthreads();
+    for (int i = threadIdx.x; i < width; i += blockDim.x)
+        put(&k[(long)blockIdx.x * width + i], number(i) * rsqrtf(sum));
+}
 __global__ void fill_beta(float *p, long n, float most) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
          i += (long)gridDim.x * blockDim.x)
@@ -130,20 +167,29 @@ template <class T> struct session {
     session(const problem &p, long slots_mb, int segments, int stages) {
         const long M = p.T * p.n_h;
         const int e = sizeof(T);
-        j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, DECAY_CHANNEL, p.erase, 1 / sqrt(p.K), 2};
+        j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, p.decay, p.erase, 1 / sqrt(p.K), 2};
         j.s.T = p.T;
         j.s.q = make(p.T, (long)p.Hk * p.K, e);
         j.s.k = make(M, (long)p.Hk * p.K, e);
         j.s.v = make(M, (long)p.H * p.V, e);
-        j.s.decay = make(p.T, (long)p.H * p.K, e);
+        const int gated = p.decay == DECAY_CHANNEL ? p.K : 1; // numbers a head
+        if (p.decay != DECAY_NONE)
+            j.s.decay = make(p.T, (long)p.H * gated, p.decay == DECAY_CHANNEL ? e : 4);
         j.state = make((long)p.H * p.K, p.V, 4);
         j.o = make(p.T, (long)p.H * p.V, e);
         fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.q.p, p.K, 1, true, 1);
-        fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
+        if (p.correlated)
+            draw_near<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, p.Hk, 2);
+        else
+            fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
         fill_rows<T><<<(unsigned)(M * p.H), 64>>>((T *)j.s.v.p, p.V, 3, false, 1);
         fill_rows<float><<<(unsigned)((long)p.H * p.K), 64>>>((float *)j.state.p, p.V, 4, false, 1);
-        fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H, (float)p.weakest,
-                                     (float)p.strongest);
+        if (p.decay == DECAY_CHANNEL)
+            fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H,
+                                         (float)p.weakest, (float)p.strongest);
+        else if (p.decay == DECAY_HEAD)
+            fill_gates<float><<<4096, 256>>>((float *)j.s.decay.p, p.T * p.H, 1, p.H,
+                                             (float)p.weakest, (float)p.strongest);
         if (p.beta > 0) {
             j.s.beta = make(M, p.H, 4);
             fill_beta<<<4096, 256>>>((float *)j.s.beta.p, M * p.H, (float)p.beta);
@@ -195,8 +241,11 @@ template <class N> static std::vector<double> host(mat m) {
 
 template <class T> static bool check(const problem &p, int stages) {
     session<T> s(p, p.slots_mb, p.segments, stages);
-    std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v),
-                        g = host<T>(s.j.s.decay), S = host<float>(s.j.state), beta, a, b;
+    std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v), g,
+                        S = host<float>(s.j.state), beta, a, b;
+    if (p.decay != DECAY_NONE)
+        g = p.decay == DECAY_CHANNEL ? host<T>(s.j.s.decay) : host<float>(s.j.s.decay);
+    const long gates = p.decay == DECAY_CHANNEL ? p.K : 1;
     if (p.beta > 0)
         beta = host<float>(s.j.s.beta);
     const bool two = p.erase == ERASE_PAIR;
@@ -217,7 +266,7 @@ template <class T> static bool check(const problem &p, int stages) {
                 for (int c = 0; c < V; c++)
                     r[c] += b[(t * p.Hk + hk) * K + i] * H[i * V + c];
             for (int i = 0; i < K; i++) {
-                const double w = exp(g[(t * p.H + h) * K + i]),
+                const double w = g.empty() ? 1 : exp(g[(t * p.H + h) * gates + i % gates]),
                              x = two ? a[(t * p.H + h) * K + i] : 0;
                 for (int c = 0; c < V; c++)
                     H[i * V + c] = w * H[i * V + c] + x * r[c];

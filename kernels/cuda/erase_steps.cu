@@ -6,6 +6,7 @@
 
 enum {
     MOST_K = 256,
+    NARROW_K = 128,    // of the kernels for one decay a head
     MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
     FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
     MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
@@ -15,13 +16,13 @@ static bool aligned(mat m) {
     return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
 }
 
-// What chunks exist for: decays of channels, and pairs; delta_steps.cu and chunk.cu have the rest.
+// What chunks exist for: decays of channels, pairs, and keys that delta_steps.cu and chunk.cu are too narrow for.
 static bool takes(const backend *be, const steps *s) {
     const head_shape *p = &s->s;
     bool two = p->erase == ERASE_PAIR;
     if (be->recurrence == RECURRENCE_STEP || p->erase == ERASE_NONE ||
-        (!two && p->decay != DECAY_CHANNEL) || (two && p->n_h != 1) || p->K > MOST_K ||
-        p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
+        (!two && p->decay != DECAY_CHANNEL && p->K <= NARROW_K) || (two && p->n_h != 1) ||
+        p->K > MOST_K || p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
         return false;
     if (be->recurrence != RECURRENCE_CHUNK && s->T * p->n_h < FEW_TOKENS)
         return false;
