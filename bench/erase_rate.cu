@@ -1,12 +1,13 @@
 // The chunked erase recurrences (kernels/cuda/erase.h) alone, without the program: held against loops in double, then
 // timed kernel by kernel.
-//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact}.cu
+//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact,scalar}.cu
 //   ./erase_rate check [NAME ...]            relative L2 errors of outputs and states; exit status 1 above what is allowed
-//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES]
-//                                            medians of 20 calls by events, cut as the program does or as said
+//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES [NAME]]
+//                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
+//                                            the kernels of erase_scalar.h
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
 // hardly decays; RWKV-7's a = -rate b.
-#include "kernels/cuda/erase.h"
+#include "kernels/cuda/erase_scalar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +16,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+enum { SCALAR = 0 }; // stages, where erase_scalar.h has the kernels
 
 struct problem {
     const char *name;
@@ -56,13 +59,13 @@ static const problem checks[] = {
     {"RWKV-7, K 256", ERASE_PAIR, 300, 2, 2, 256, 128, 1, -1e-6, -0.6, 0, 1, 0},
 };
 static const problem timings[] = {
+    {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
+    {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
+    {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
     {"GDN 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -0.01, -3, 1, 5, 512,
      DECAY_HEAD},
     {"DeltaNet 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -1, -1, 1, 5, 512,
      DECAY_NONE},
-    {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
-    {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
-    {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
 };
 
 static void need(cudaError_t r, const char *what) {
@@ -164,7 +167,8 @@ template <class T> struct session {
         held.push_back(p);
         return mat{p, rows, cols, cols, esize};
     }
-    session(const problem &p, long slots_mb, int segments, int stages) {
+    bool scalar; // the kernels of erase_scalar.h
+    session(const problem &p, long slots_mb, int segments, int stages) : scalar(stages == SCALAR) {
         const long M = p.T * p.n_h;
         const int e = sizeof(T);
         j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, p.decay, p.erase, 1 / sqrt(p.K), 2};
@@ -203,7 +207,7 @@ template <class T> struct session {
         need(cudaDeviceSynchronize(), "inputs");
         j.done = timer::done;
         j.done_ctx = &watch;
-        z = e == 2 ? erase_half_sizes(&j) : erase_exact_sizes(&j);
+        z = scalar ? erase_scalar_sizes(&j) : e == 2 ? erase_half_sizes(&j) : erase_exact_sizes(&j);
         const long tokens = z.rows / p.n_h, all = (p.T + tokens - 1) / tokens;
         long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
         most = most < 1 ? 1 : most;
@@ -220,8 +224,9 @@ template <class T> struct session {
         space.transitions = (float *)make(segments, (long)z.transition, 1).p;
     }
     void run() {
-        need(sizeof(T) == 2 ? erase_half_run(&j, &plan, &space)
-                            : erase_exact_run(&j, &plan, &space),
+        need(scalar           ? erase_scalar_run(&j, &plan, &space)
+             : sizeof(T) == 2 ? erase_half_run(&j, &plan, &space)
+                              : erase_exact_run(&j, &plan, &space),
              "launch");
     }
     ~session() {
@@ -300,10 +305,12 @@ template <class T> static bool check(const problem &p, int stages) {
     const long marked = std::count(marks.begin(), marks.end(), 1);
     const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]),
                  allowed = sizeof(T) == 2 ? 5e-3 : 1e-5 + p.T * 0x1p-24 * 1.5;
+    char how[16] = "wide keys";
+    if (!s.scalar)
+        snprintf(how, sizeof how, "%d stages", s.plan.stages);
     const bool good = in_o <= allowed && in_state <= allowed && marked == 0;
-    printf("%-22s %s %d stages: o %.2e  state %.2e, %ld marked%s\n", p.name,
-           sizeof(T) == 2 ? "bf16" : "f32 ", s.plan.stages, in_o, in_state, marked,
-           good ? "" : "  WRONG");
+    printf("%-22s %s %s: o %.2e  state %.2e, %ld marked%s\n", p.name,
+           sizeof(T) == 2 ? "bf16" : "f32 ", how, in_o, in_state, marked, good ? "" : "  WRONG");
     fflush(stdout);
     return good;
 }
@@ -328,7 +335,7 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     std::sort(ms.begin(), ms.end());
     printf(
         "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages: %.3f ms (%.3f to %.3f):",
-        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, s.plan.stages,
+        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, stages,
         ms[ms.size() / 2], ms.front(), ms.back());
     s.watch.on = true;
     cudaEventRecord(from);
@@ -353,6 +360,10 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     fflush(stdout);
 }
 
+static bool wide_keys(const problem &p) {
+    return p.erase == ERASE_KEY && p.decay != DECAY_CHANNEL && p.K > 128;
+}
+
 int main(int argc, char **argv) {
     cudaDeviceProp device;
     need(cudaGetDeviceProperties(&device, 0), "device");
@@ -360,25 +371,29 @@ int main(int argc, char **argv) {
     if (argc >= 2 && !strcmp(argv[1], "check")) {
         bool good = true;
         for (const problem &p : checks)
-            for (int stages = 1; stages <= 2; stages++) {
+            for (int stages = SCALAR; stages <= 2; stages++) {
                 bool chosen = argc == 2;
                 for (int i = 2; i < argc; i++)
                     chosen |= !strcmp(argv[i], p.name);
-                if (!chosen)
+                if (!chosen || (stages == SCALAR && !wide_keys(p)))
                     continue;
                 good &= check<bf16>(p, stages);
-                good &= check<float>(p, stages);
+                if (stages != SCALAR)
+                    good &= check<float>(p, stages);
             }
         return !good;
     }
     if (argc >= 2 && !strcmp(argv[1], "time")) {
-        for (const problem &p : timings)
-            measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
-                          argc > 3 ? atoi(argv[3]) : p.segments, argc > 4 ? atoi(argv[4]) : 2, 20);
+        for (const problem &p : timings) {
+            const int stages = argc > 4 ? atoi(argv[4]) : wide_keys(p) ? SCALAR : 2;
+            if ((argc <= 5 || !strcmp(argv[5], p.name)) && (stages != SCALAR || wide_keys(p)))
+                measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
+                              argc > 3 ? atoi(argv[3]) : p.segments, stages, 20);
+        }
         if (argc == 2)
             measure<float>(timings[0], 512, 1, 2, 5);
         return 0;
     }
-    printf("usage: erase_rate check [NAME ...] | time [SLOTS_MB SEGMENTS STAGES]\n");
+    printf("usage: erase_rate check [NAME ...] | time [SLOTS_MB SEGMENTS STAGES [NAME]]\n");
     return 2;
 }

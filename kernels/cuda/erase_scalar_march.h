@@ -1,0 +1,329 @@
+// kernels/cuda/erase_scalar_march.h - carries states of 256 channels through the chunks of erase_scalar.h and makes the
+// outputs.
+//
+// A block has 128 columns of values of one head: two warpgroups of 64, each with H^T [64, 256] in accumulators, which read
+// the same tiles, and a warp that fetches these (the copy engine; a barrier for every buffer's arrival and one for its
+// release). Of a warpgroup, transposed so that the state is always the left operand:
+//     R^T = V^T + H^T E^T      O^T = H^T Q^T + R^T P^T      H^T <- end H^T + R^T X
+// H^T is packed to fp16 in eighths: all of it would not fit beside H, O and R. While a warpgroup packs or stores, the
+// other one's products run.
+//
+// The rest is as in erase_march.h: H, R and O of a warp stand times a power of two (size_step), and what has left fp16's
+// range leaves a mark.
+#ifndef DELTOP_CUDA_ERASE_SCALAR_MARCH_H
+#define DELTOP_CUDA_ERASE_SCALAR_MARCH_H
+
+#include "kernels/cuda/erase_scalar_tile.h"
+
+enum {
+    WALK_COLUMNS = 128,
+    WALK_LINE = 2 * WALK_COLUMNS + 16, // bytes of a row of values
+    WALK_THREADS = 384,
+    WALK_WARPS = 8 // that hold states
+};
+
+struct scalar_walk {
+    unsigned char e[2][SCALAR_TILE], x[2][SCALAR_TILE], q[SCALAR_TILE], p[2][SCALAR_PANEL];
+    unsigned char v[2][SCALAR_C * WALK_LINE]; // later outputs
+    float end[2][4];
+    // Filled by copies; free again. In turns, but q.
+    uint64_t e_full[2], x_full[2], p_full[2], v_full[2], q_full;
+    uint64_t e_free[2], x_free[2], p_free[2], v_free[2], q_free;
+    short token[SCALAR_C]; // of each row that is followed by an output; else -1
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// What a block does.
+struct scalar_task {
+    int h, column, width, first, last; // of values or, of a transition, of the identity
+    bool values;
+};
+
+template <bool OUTPUTS>
+ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned char *slots,
+                             const scalar_task &task, scalar_walk *m) {
+    const int lane = threadIdx.x % 32;
+    const uint32_t bytes = 2 * (uint32_t)min(task.width - task.column, (int)WALK_COLUMNS);
+    for (int c = task.first; c < task.last; c++) {
+        const int turn = c - task.first, b = turn & 1;
+        const uint32_t free_again = (turn >> 1 & 1) ^ 1;
+        const unsigned char *slot = slots + ((int64_t)c * s.H + task.h) * SCALAR_SLOT;
+        if (lane == 0) {
+            barrier_wait(&m->e_free[b], free_again);
+            barrier_expect(&m->e_full[b], SCALAR_TILE);
+            copy_in(shared_address(m->e[b]), slot + SCALAR_READ, SCALAR_TILE, &m->e_full[b]);
+        }
+        if (task.values) {
+            const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
+            const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
+            barrier_wait(&m->v_free[b], free_again);
+            if (lane == 0)
+                barrier_expect(&m->v_full[b], (uint32_t)rows * bytes);
+            __syncwarp();
+            for (int r = lane; r < rows; r += 32)
+                copy_in(shared_address(m->v[b]) + r * WALK_LINE,
+                        v.row(row0 + r) + (int64_t)task.h * s.V + task.column, bytes,
+                        &m->v_full[b]);
+        }
+        if (lane == 0) {
+            barrier_wait(&m->x_free[b], free_again);
+            barrier_expect(&m->x_full[b], SCALAR_TILE + 16);
+            copy_in(shared_address(m->x[b]), slot + SCALAR_WRITE, SCALAR_TILE, &m->x_full[b]);
+            copy_in(shared_address(m->end[b]), slot + SCALAR_END, 16, &m->x_full[b]);
+            if (OUTPUTS) {
+                barrier_wait(&m->p_free[b], free_again);
+                barrier_expect(&m->p_full[b], SCALAR_PANEL);
+                copy_in(shared_address(m->p[b]), slot + SCALAR_SCORES, SCALAR_PANEL, &m->p_full[b]);
+                barrier_wait(&m->q_free, (turn & 1) ^ 1);
+                barrier_expect(&m->q_full, SCALAR_TILE);
+                copy_in(shared_address(m->q), slot + SCALAR_QUERY, SCALAR_TILE, &m->q_full);
+            }
+        }
+        __syncwarp();
+    }
+}
+
+// R += H^T E^T and, with outputs, O = H^T Q^T: H^T is packed in eighths on the way.
+template <bool OUTPUTS>
+ERASE_DEVICE void times_state(float (&R)[32], float (&O)[32], const float (&H)[128], uint32_t e,
+                              uint32_t q) {
+    uint32_t a[2][8];
+#pragma unroll
+    for (int g = 0; g < 8; g++) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            a[g & 1][i] = pack_half(H[16 * g + 2 * i], H[16 * g + 2 * i + 1]);
+        const int at = g / 2 * SCALAR_PANEL;
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+            wgmma<64>::rs<0>(R, a[g & 1] + 4 * j, desc_k(e + at) + 4 * (g % 2) + 2 * j, 1);
+        if constexpr (OUTPUTS)
+#pragma unroll
+            for (int j = 0; j < 2; j++)
+                wgmma<64>::rs<0>(O, a[g & 1] + 4 * j, desc_k(q + at) + 4 * (g % 2) + 2 * j,
+                                 g > 0 || j > 0);
+        wgmma_commit();
+        wgmma_wait<1>();
+    }
+    wgmma_wait<0>();
+}
+
+template <bool OUTPUTS>
+ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float *start,
+                       int64_t start_ld, float *end_state, int64_t end_ld, view<bf16> o, int *marks,
+                       scalar_walk *m) {
+    const int group = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = threadIdx.x / 32 % 4,
+              lane = threadIdx.x % 32;
+    const int own = 64 * group + COLUMNS * warp, mine = task.column + own;
+    // Of this lane: value columns v0, v0 + 8 of H^T, channels k0 + 8 i + {0, 1}.
+    const int v0 = mine + lane / 4, k0 = 2 * (lane % 4);
+    float H[128];
+#pragma unroll
+    for (int i = 0; i < 128; i++) {
+        const int k = k0 + 8 * (i / 4) + i % 2, x = v0 + i / 2 % 2 * 8;
+        H[i] = k >= s.K || x >= task.width ? 0.0f
+               : start                     ? start[k * start_ld + x]
+                                           : !task.values && k == x;
+    }
+    // Of ldmatrix and stmatrix in the rows of values.
+    const uint32_t v_lane = (lane % 8 + lane / 16 * 8) * WALK_LINE + 2 * own + lane / 8 % 2 * 16;
+    float spoiled = 0; // NaN once anything was not finite
+    float size = 1;    // H, R and O stand times this
+    for (int c = task.first; c < task.last; c++) {
+        const int turn = c - task.first, b = turn & 1;
+        const uint32_t parity = turn >> 1 & 1;
+        const int64_t t0 = (int64_t)c * s.tokens;
+        const int tokens = (int)min((int64_t)s.tokens, s.T - t0), rows = tokens * s.n_h;
+        float R[32];
+        if (task.values) {
+            unsigned char *v = m->v[b];
+            barrier_wait(&m->v_full[b], parity);
+            if (rows < SCALAR_C) {
+                for (int i = lane; i < 2 * (SCALAR_C - rows); i += 32)
+                    *(uint4 *)(v + (rows + i / 2) * WALK_LINE + 2 * own + i % 2 * 16) =
+                        make_uint4(0, 0, 0, 0);
+                __syncwarp();
+            }
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                uint32_t x[4];
+                ldmatrix_transposed(x, shared_address(v) + v_lane + 16 * i * WALK_LINE);
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    R[8 * i + 2 * j] = size * lower_bf16(x[j]);
+                    R[8 * i + 2 * j + 1] = size * upper_bf16(x[j]);
+                }
+            }
+            if (!OUTPUTS) {
+                fence_async();
+                __syncwarp();
+                if (lane == 0)
+                    barrier_arrive(&m->v_free[b]);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                R[i] = 0;
+        }
+        if (turn % RESIZE == 0) {
+            float most = 0;
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                most = fmaxf(most, fabsf(R[i]));
+#pragma unroll
+            for (int i = 0; i < 128; i++)
+                most = fmaxf(most, fabsf(H[i]));
+            const float step = size_step(most, size);
+            size *= step;
+#pragma unroll
+            for (int i = 0; i < 32; i++)
+                R[i] *= step;
+#pragma unroll
+            for (int i = 0; i < 128; i++)
+                H[i] *= step;
+        }
+        float O[32];
+        barrier_wait(&m->e_full[b], parity);
+        if (OUTPUTS)
+            barrier_wait(&m->q_full, turn & 1);
+        times_state<OUTPUTS>(R, O, H, shared_address(m->e[b]), shared_address(m->q));
+        if (lane == 0) {
+            barrier_arrive(&m->e_free[b]);
+            if (OUTPUTS)
+                barrier_arrive(&m->q_free);
+        }
+        uint32_t r[16];
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            r[i] = pack_half(R[2 * i], R[2 * i + 1]);
+        if constexpr (OUTPUTS) {
+            barrier_wait(&m->p_full[b], parity);
+            const uint64_t p = desc_k(shared_address(m->p[b]));
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<64>::rs<0>(O, r + 4 * j, p + 2 * j, 1);
+            wgmma_commit();
+        }
+        barrier_wait(&m->x_full[b], parity);
+        const float end = m->end[b][0];
+#pragma unroll
+        for (int i = 0; i < 128; i++)
+            H[i] *= end;
+        const uint64_t x = desc_mn(shared_address(m->x[b]), SCALAR_PANEL);
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            wgmma<256>::rs<1>(H, r + 4 * j, x + 128 * j, 1);
+        wgmma_commit();
+        if constexpr (OUTPUTS) {
+            wgmma_wait<1>();
+            if (lane == 0)
+                barrier_arrive(&m->p_free[b]);
+            // Rows of outputs where the values were: a warp's columns are nobody else's.
+            const float out = s.scale / size;
+            const uint32_t at = shared_address(m->v[b]);
+#pragma unroll
+            for (int i = 0; i < 32; i++) {
+                spoiled = fmaf(O[i], 0.0f, spoiled);
+                O[i] *= out;
+            }
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float *y = O + 8 * i;
+                stmatrix_transposed(at + v_lane + 16 * i * WALK_LINE, pack_bf16(y[0], y[1]),
+                                    pack_bf16(y[2], y[3]), pack_bf16(y[4], y[5]),
+                                    pack_bf16(y[6], y[7]));
+            }
+            __syncwarp();
+            const int column = mine + 8 * (lane % 2);
+            bf16 *to = o.row(t0) + (int64_t)task.h * s.V + column;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int row = lane / 2 + 16 * i, t = m->token[row];
+                if (t >= 0 && t < tokens && column < s.V)
+                    *(uint4 *)(to + t * o.ld) =
+                        *(const uint4 *)(m->v[b] + row * WALK_LINE + 2 * own + lane % 2 * 16);
+            }
+            fence_async();
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&m->v_free[b]);
+        }
+        wgmma_wait<0>();
+        if (lane == 0)
+            barrier_arrive(&m->x_free[b]);
+    }
+#pragma unroll
+    for (int i = 0; i < 128; i++) {
+        const int k = k0 + 8 * (i / 4) + i % 2, x = v0 + i / 2 % 2 * 8;
+        spoiled = fmaf(H[i], 0.0f, spoiled);
+        if (k < s.K && x < task.width)
+            end_state[k * end_ld + x] = H[i] / size;
+    }
+    if (OUTPUTS && !__all_sync(~0u, spoiled == 0) && lane == 0 && mine < s.V)
+        marks[(int64_t)task.h * ((s.V + COLUMNS - 1) / COLUMNS) + mine / COLUMNS] = 1;
+}
+#endif
+
+// Blocks: heads x blocks of values (x), segments (y); OUTPUTS and transitions as in erase_march.h.
+template <bool OUTPUTS>
+__global__ void __launch_bounds__(WALK_THREADS, 1)
+    scalar_march(erase_call s, view<bf16> v, const unsigned char *slots, view<float> state,
+                 view<bf16> o, int *marks, erase_segments seg) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ __align__(1024) unsigned char scalar_bytes[];
+    scalar_walk *m = (scalar_walk *)scalar_bytes;
+    const int blocks = (s.V + WALK_COLUMNS - 1) / WALK_COLUMNS,
+              tiles = blocks + (OUTPUTS ? 0 : (s.K + WALK_COLUMNS - 1) / WALK_COLUMNS);
+    const int tile = blockIdx.x % tiles, part = blockIdx.y;
+    scalar_task task;
+    task.h = blockIdx.x / tiles;
+    task.values = tile < blocks;
+    if (!task.values && part == 0)
+        return; // the state itself is known there
+    task.first = part * seg.per, task.last = min(task.first + seg.per, s.chunks);
+    task.width = task.values ? s.V : s.K;
+    task.column = (tile - (task.values ? 0 : blocks)) * WALK_COLUMNS;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; i++) {
+            barrier_init(&m->e_full[i], 1), barrier_init(&m->e_free[i], WALK_WARPS);
+            barrier_init(&m->x_full[i], 1), barrier_init(&m->x_free[i], WALK_WARPS);
+            barrier_init(&m->p_full[i], 1), barrier_init(&m->p_free[i], WALK_WARPS);
+            barrier_init(&m->v_full[i], 1), barrier_init(&m->v_free[i], WALK_WARPS);
+        }
+        barrier_init(&m->q_full, 1), barrier_init(&m->q_free, WALK_WARPS);
+        asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+    }
+    // Columns that are not there stay zeros.
+    for (int i = threadIdx.x; i < (int)sizeof m->v / 16; i += WALK_THREADS)
+        ((uint4 *)m->v)[i] = make_uint4(0, 0, 0, 0);
+    if (threadIdx.x < SCALAR_C) {
+        const int after = threadIdx.x + 1;
+        m->token[threadIdx.x] = (short)(after % s.n_h == 0 ? after / s.n_h - 1 : -1);
+    }
+    fence_async();
+    __syncthreads();
+    if (threadIdx.x >= 32 * WALK_WARPS) {
+        registers_down<32>();
+        if (threadIdx.x < 32 * WALK_WARPS + 32)
+            fetch_walk<OUTPUTS>(s, v, slots, task, m);
+        return;
+    }
+    registers_up<240>();
+    auto of_segment = [&](float *all, int i) {
+        return all + ((int64_t)i * s.H + task.h) * s.K * task.width;
+    };
+    const float *start = part == 0 ? state.row((int64_t)task.h * s.K)
+                         : OUTPUTS ? of_segment(seg.ends, part - 1)
+                                   : NULL;
+    float *end_state = seg.n == 1 ? state.row((int64_t)task.h * s.K)
+                                  : of_segment(task.values ? seg.ends : seg.transitions, part);
+    walk<OUTPUTS>(s, task, start, part == 0 ? state.ld : task.width, end_state,
+                  seg.n == 1 ? state.ld : task.width, o, marks, m);
+#endif
+}
+
+#endif
