@@ -67,6 +67,29 @@ int erase_scalar_segments(const erase_job *j, int chunks, int processors, double
             return r_;                                                                             \
     } while (0)
 
+template <bool OUTPUTS, int PEERS, class... Args>
+static cudaError_t launch_walk(dim3 grid, cudaStream_t stream, Args... args) {
+    void (*kernel)(Args...) = scalar_march<OUTPUTS, PEERS>;
+    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             sizeof(scalar_walk)));
+    cudaLaunchAttribute pair = {};
+    pair.id = cudaLaunchAttributeClusterDimension;
+    pair.val.clusterDim = {PEERS, 1, 1};
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = grid;
+    launch.blockDim = WALK_THREADS;
+    launch.dynamicSmemBytes = sizeof(scalar_walk);
+    launch.stream = stream;
+    launch.attrs = &pair;
+    launch.numAttrs = 1;
+    return cudaLaunchKernelEx(&launch, kernel, args...);
+}
+template <bool OUTPUTS, class... Args>
+static cudaError_t march_blocks(bool pairs, dim3 grid, cudaStream_t stream, Args... args) {
+    return pairs ? launch_walk<OUTPUTS, 2>(grid, stream, args...)
+                 : launch_walk<OUTPUTS, 1>(grid, stream, args...);
+}
+
 // One stretch of chunks: tokens first .. + n.
 static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_space *space,
                            int64_t first, int64_t n) {
@@ -90,6 +113,7 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
     const unsigned heads = (unsigned)p->H,
                    blocks = (unsigned)((p->V + WALK_COLUMNS - 1) / WALK_COLUMNS),
                    more = (unsigned)((p->K + WALK_COLUMNS - 1) / WALK_COLUMNS);
+    const bool pairs = blocks % 2 == 0; // keys past 128 have two blocks of a transition
     scalar_prepare<<<dim3(heads, (unsigned)s.chunks), PREPARE_THREADS, sizeof(scalar_making),
                      j->stream>>>(s, as<bf16>(from(x->q, first)), as<bf16>(from(x->k, first * n_h)),
                                   space->slots);
@@ -101,10 +125,9 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
         seg.n = (s.chunks + seg.per - 1) / seg.per;
     }
     if (seg.n > 1) {
-        scalar_march<false>
-            <<<dim3(heads * (blocks + more), (unsigned)seg.n - 1), WALK_THREADS,
-               sizeof(scalar_walk), j->stream>>>(s, v, space->slots, state, o, space->marks, seg);
-        TRY(cudaGetLastError());
+        TRY(march_blocks<false>(pairs, dim3(heads * (blocks + more), (unsigned)seg.n - 1),
+                                j->stream, s, v, (const unsigned char *)space->slots, state, o,
+                                space->marks, seg));
         j->done(j->done_ctx, "segments' ends");
         if (seg.n > 2) {
             scan_ends<<<dim3(heads, (unsigned)((p->V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)),
@@ -113,10 +136,8 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
             j->done(j->done_ctx, "scan");
         }
     }
-    scalar_march<true>
-        <<<dim3(heads * blocks, (unsigned)seg.n), WALK_THREADS, sizeof(scalar_walk), j->stream>>>(
-            s, v, space->slots, state, o, space->marks, seg);
-    TRY(cudaGetLastError());
+    TRY(march_blocks<true>(pairs, dim3(heads * blocks, (unsigned)seg.n), j->stream, s, v,
+                           (const unsigned char *)space->slots, state, o, space->marks, seg));
     if (seg.n > 1)
         TRY(cudaMemcpy2DAsync(state.p, (size_t)state.ld * sizeof(float),
                               seg.ends + (int64_t)(seg.n - 1) * p->H * p->K * p->V,
@@ -131,10 +152,6 @@ cudaError_t erase_scalar_run(const erase_job *j, const erase_plan *plan, erase_s
                   "shared memory of Hopper");
     TRY(cudaFuncSetAttribute(scalar_prepare, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              sizeof(scalar_making)));
-    TRY(cudaFuncSetAttribute(scalar_march<true>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             sizeof(scalar_walk)));
-    TRY(cudaFuncSetAttribute(scalar_march<false>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             sizeof(scalar_walk)));
     const int64_t step = (int64_t)plan->chunks * (SCALAR_C / j->s.s.n_h);
     for (int64_t t = 0; t < j->s.T; t += step)
         TRY(stretch(j, plan, space, t, j->s.T - t < step ? j->s.T - t : step));

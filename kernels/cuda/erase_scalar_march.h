@@ -3,7 +3,8 @@
 //
 // A block has 128 columns of values of one head: two warpgroups of 64, each with H^T [64, 256] in accumulators, which read
 // the same tiles, and a warp that fetches these (the copy engine; a barrier for every buffer's arrival and one for its
-// release). Of a warpgroup, transposed so that the state is always the left operand:
+// release). Two blocks of one head form a cluster where there is an even number of them: each fetches one half of a tile
+// for both, since the L2 cache cannot give every multiprocessor its own. Of a warpgroup, transposed so that the state is always the left operand:
 //     R^T = V^T + H^T E^T      O^T = H^T Q^T + R^T P^T      H^T <- end H^T + R^T X
 // H^T is packed to fp16 in eighths: all of it would not fit beside H, O and R. While a warpgroup packs or stores, the
 // other one's products run.
@@ -29,6 +30,7 @@ struct scalar_walk {
     // Filled by copies; free again. In turns, but q.
     uint64_t e_full[2], x_full[2], p_full[2], v_full[2], q_full;
     uint64_t e_free[2], x_free[2], p_free[2], v_free[2], q_free;
+    uint64_t e_peer[2], x_peer[2], p_peer[2], q_peer; // in the other block of a pair
     short token[SCALAR_C]; // of each row that is followed by an output; else -1
 };
 
@@ -39,24 +41,39 @@ struct scalar_task {
     bool values;
 };
 
-template <bool OUTPUTS>
+// `bytes` of a tile to a buffer for the use-th time, and `more` that somebody else brings; by one thread.
+template <int PEERS>
+ERASE_DEVICE void fetch_tile(unsigned char *to, const unsigned char *from, uint32_t bytes,
+                             uint32_t more, int use, uint64_t *full, uint64_t *free_again,
+                             uint64_t *peer) {
+    barrier_wait(free_again, (use & 1) ^ 1);
+    if (PEERS == 1) {
+        barrier_expect(full, bytes + more);
+        copy_in(shared_address(to), from, bytes, full);
+        return;
+    }
+    const uint32_t rank = (uint32_t)cluster_rank(), half = rank * (bytes / 2);
+    barrier_arrive_peer(peer_address(shared_address(peer), (int)rank ^ 1));
+    barrier_expect(full, bytes + more);
+    barrier_wait(peer, use & 1);
+    copy_in_pair(shared_address(to) + half, from + half, bytes / 2, full);
+}
+
+template <bool OUTPUTS, int PEERS>
 ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned char *slots,
                              const scalar_task &task, scalar_walk *m) {
     const int lane = threadIdx.x % 32;
     const uint32_t bytes = 2 * (uint32_t)min(task.width - task.column, (int)WALK_COLUMNS);
     for (int c = task.first; c < task.last; c++) {
-        const int turn = c - task.first, b = turn & 1;
-        const uint32_t free_again = (turn >> 1 & 1) ^ 1;
+        const int turn = c - task.first, b = turn & 1, use = turn >> 1;
         const unsigned char *slot = slots + ((int64_t)c * s.H + task.h) * SCALAR_SLOT;
-        if (lane == 0) {
-            barrier_wait(&m->e_free[b], free_again);
-            barrier_expect(&m->e_full[b], SCALAR_TILE);
-            copy_in(shared_address(m->e[b]), slot + SCALAR_READ, SCALAR_TILE, &m->e_full[b]);
-        }
+        if (lane == 0)
+            fetch_tile<PEERS>(m->e[b], slot + SCALAR_READ, SCALAR_TILE, 0, use, &m->e_full[b],
+                              &m->e_free[b], &m->e_peer[b]);
         if (task.values) {
             const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
             const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
-            barrier_wait(&m->v_free[b], free_again);
+            barrier_wait(&m->v_free[b], (use & 1) ^ 1);
             if (lane == 0)
                 barrier_expect(&m->v_full[b], (uint32_t)rows * bytes);
             __syncwarp();
@@ -66,17 +83,14 @@ ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned c
                         &m->v_full[b]);
         }
         if (lane == 0) {
-            barrier_wait(&m->x_free[b], free_again);
-            barrier_expect(&m->x_full[b], SCALAR_TILE + 16);
-            copy_in(shared_address(m->x[b]), slot + SCALAR_WRITE, SCALAR_TILE, &m->x_full[b]);
+            fetch_tile<PEERS>(m->x[b], slot + SCALAR_WRITE, SCALAR_TILE, 16, use, &m->x_full[b],
+                              &m->x_free[b], &m->x_peer[b]);
             copy_in(shared_address(m->end[b]), slot + SCALAR_END, 16, &m->x_full[b]);
             if (OUTPUTS) {
-                barrier_wait(&m->p_free[b], free_again);
-                barrier_expect(&m->p_full[b], SCALAR_PANEL);
-                copy_in(shared_address(m->p[b]), slot + SCALAR_SCORES, SCALAR_PANEL, &m->p_full[b]);
-                barrier_wait(&m->q_free, (turn & 1) ^ 1);
-                barrier_expect(&m->q_full, SCALAR_TILE);
-                copy_in(shared_address(m->q), slot + SCALAR_QUERY, SCALAR_TILE, &m->q_full);
+                fetch_tile<PEERS>(m->p[b], slot + SCALAR_SCORES, SCALAR_PANEL, 0, use,
+                                  &m->p_full[b], &m->p_free[b], &m->p_peer[b]);
+                fetch_tile<PEERS>(m->q, slot + SCALAR_QUERY, SCALAR_TILE, 0, turn, &m->q_full,
+                                  &m->q_free, &m->q_peer);
             }
         }
         __syncwarp();
@@ -268,8 +282,9 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
 }
 #endif
 
-// Blocks: heads x blocks of values (x), segments (y); OUTPUTS and transitions as in erase_march.h.
-template <bool OUTPUTS>
+// Blocks: heads x blocks of values (x), segments (y); OUTPUTS and transitions as in erase_march.h. PEERS: blocks of a
+// cluster, 1 or 2, neighbours along x.
+template <bool OUTPUTS, int PEERS>
 __global__ void __launch_bounds__(WALK_THREADS, 1)
     scalar_march(erase_call s, view<bf16> v, const unsigned char *slots, view<float> state,
                  view<bf16> o, int *marks, erase_segments seg) {
@@ -293,7 +308,10 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
             barrier_init(&m->x_full[i], 1), barrier_init(&m->x_free[i], WALK_WARPS);
             barrier_init(&m->p_full[i], 1), barrier_init(&m->p_free[i], WALK_WARPS);
             barrier_init(&m->v_full[i], 1), barrier_init(&m->v_free[i], WALK_WARPS);
+            barrier_init(&m->e_peer[i], 1), barrier_init(&m->x_peer[i], 1);
+            barrier_init(&m->p_peer[i], 1);
         }
+        barrier_init(&m->q_peer, 1);
         barrier_init(&m->q_full, 1), barrier_init(&m->q_free, WALK_WARPS);
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
     }
@@ -306,10 +324,12 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
     }
     fence_async();
     __syncthreads();
+    if (PEERS > 1)
+        cluster_sync(); // no block arrives at barriers that are not there
     if (threadIdx.x >= 32 * WALK_WARPS) {
         registers_down<32>();
         if (threadIdx.x < 32 * WALK_WARPS + 32)
-            fetch_walk<OUTPUTS>(s, v, slots, task, m);
+            fetch_walk<OUTPUTS, PEERS>(s, v, slots, task, m);
         return;
     }
     registers_up<240>();

@@ -36,6 +36,13 @@ HOPPER_DEVICE void copy_in(uint32_t to, const void *from, uint32_t bytes, uint64
                  "l"(from), "r"(bytes), "r"(shared_address(b))
                  : "memory");
 }
+// The same to both blocks of a pair, at the same place, where each one's b counts them.
+HOPPER_DEVICE void copy_in_pair(uint32_t to, const void *from, uint32_t bytes, uint64_t *b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1], %2, [%3], %4;\n" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(shared_address(b)), "h"((short)3)
+                 : "memory");
+}
 // And back. What ordinary stores wrote goes along after fence_async() and a barrier.
 HOPPER_DEVICE void copy_out(void *to, uint32_t from, uint32_t bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
