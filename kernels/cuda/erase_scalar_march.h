@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
     if (PEERS > 1)
         cluster_sync(); // no block arrives at barriers that are not there
     if (threadIdx.x >= 32 * WALK_WARPS) {
-        registers_down<32>();
+        registers_down<24>(); // 3 x 168 as launched = 24 + 2 x 240
         if (threadIdx.x < 32 * WALK_WARPS + 32)
             fetch_walk<OUTPUTS, PEERS>(s, v, slots, task, m);
         return;
