@@ -24,12 +24,13 @@ struct problem {
     erase_kind erase;
     long T;
     int H, Hk, K, V, n_h;
-    double weakest, strongest, beta; // log decays; factor of a sigmoid
+    double weakest, strongest,
+        beta; // log decays; factor of a sigmoid, or less than 0: -beta in every row
     int segments;
     long slots_mb; // 0: as many chunks as there are
     decay_kind decay = DECAY_CHANNEL;
-    // Keys: one direction of the head and some noise, every eighth the one before it.
-    bool correlated = false;
+    // Keys: normal numbers and so many times one direction of the head, every eighth the one before it.
+    float lean = 0;
 };
 
 static const problem checks[] = {
@@ -46,12 +47,16 @@ static const problem checks[] = {
     {"GDN K 256, 3 segments", ERASE_KEY, 1500, 2, 1, 256, 96, 1, -1e-6, -1e-2, 2, 3, 0, DECAY_HEAD},
     {"GDN K 256, to -500", ERASE_KEY, 1500, 2, 2, 256, 128, 1, -1e-6, -500, 2, 2, 0, DECAY_HEAD},
     {"GDN K 256, near keys", ERASE_KEY, 1500, 2, 1, 256, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_HEAD,
-     true},
+     3},
     {"GDN K 192, n 2", ERASE_KEY, 800, 2, 1, 192, 192, 2, -1e-4, -1, 2, 4, 0, DECAY_HEAD},
     {"GDN K 136, n 3, stretches", ERASE_KEY, 800, 2, 1, 136, 200, 3, -1e-4, -1, 2, 2, 1,
      DECAY_HEAD},
     {"DeltaNet K 256", ERASE_KEY, 600, 2, 2, 256, 512, 1, -1, -1, 1, 5, 0, DECAY_NONE},
-    {"DeltaNet K 192, near", ERASE_KEY, 1500, 2, 1, 192, 128, 1, -1, -1, 2, 1, 0, DECAY_NONE, true},
+    {"DeltaNet K 192, near", ERASE_KEY, 1500, 2, 1, 192, 128, 1, -1, -1, 2, 1, 0, DECAY_NONE, 3},
+    {"DeltaNet K 256, one key", ERASE_KEY, 600, 2, 1, 256, 256, 1, -1, -1, -2, 2, 0, DECAY_NONE,
+     1e6f},
+    {"GDN K 256, one key", ERASE_KEY, 600, 2, 1, 256, 64, 1, -1e-6, -1e-2, -2, 3, 0, DECAY_HEAD,
+     50},
     {"DeltaNet K 256, one row", ERASE_KEY, 1, 2, 1, 256, 24, 1, -1, -1, 2, 1, 0, DECAY_NONE},
     {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
     {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
@@ -110,7 +115,8 @@ template <class T> __global__ void fill_gates(T *p, long n, int K, int H, float 
     }
 }
 // Keys that lean on one direction of their head, of length 1 again; every eighth is the one before it.
-template <class T> __global__ void draw_near(T *k, int width, int heads, unsigned long long seed) {
+template <class T>
+__global__ void draw_near(T *k, int width, int heads, float lean, unsigned long long seed) {
     __shared__ float sum;
     if (threadIdx.x == 0)
         sum = 0;
@@ -120,7 +126,7 @@ template <class T> __global__ void draw_near(T *k, int width, int heads, unsigne
     row -= row % 8 == 7;
     auto number = [&](int i) {
         return normal(seed, (row * heads + head) * width + i) +
-               3 * normal(seed + 1, (long)head * width + i);
+               lean * normal(seed + 1, (long)head * width + i);
     };
     for (int i = threadIdx.x; i < width; i += blockDim.x)
         atomicAdd(&sum, number(i) * number(i));
@@ -131,7 +137,7 @@ template <class T> __global__ void draw_near(T *k, int width, int heads, unsigne
 __global__ void fill_beta(float *p, long n, float most) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
          i += (long)gridDim.x * blockDim.x)
-        p[i] = most / (1 + expf(-normal(9, i)));
+        p[i] = most < 0 ? -most : most / (1 + expf(-normal(9, i)));
 }
 template <class T> __global__ void fill_a(T *a, const T *b, long n) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
@@ -182,8 +188,8 @@ template <class T> struct session {
         j.state = make((long)p.H * p.K, p.V, 4);
         j.o = make(p.T, (long)p.H * p.V, e);
         fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.q.p, p.K, 1, true, 1);
-        if (p.correlated)
-            draw_near<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, p.Hk, 2);
+        if (p.lean > 0)
+            draw_near<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, p.Hk, p.lean, 2);
         else
             fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
         fill_rows<T><<<(unsigned)(M * p.H), 64>>>((T *)j.s.v.p, p.V, 3, false, 1);
@@ -194,7 +200,7 @@ template <class T> struct session {
         else if (p.decay == DECAY_HEAD)
             fill_gates<float><<<4096, 256>>>((float *)j.s.decay.p, p.T * p.H, 1, p.H,
                                              (float)p.weakest, (float)p.strongest);
-        if (p.beta > 0) {
+        if (p.beta != 0) {
             j.s.beta = make(M, p.H, 4);
             fill_beta<<<4096, 256>>>((float *)j.s.beta.p, M * p.H, (float)p.beta);
         }
@@ -251,7 +257,7 @@ template <class T> static bool check(const problem &p, int stages) {
     if (p.decay != DECAY_NONE)
         g = p.decay == DECAY_CHANNEL ? host<T>(s.j.s.decay) : host<float>(s.j.s.decay);
     const long gates = p.decay == DECAY_CHANNEL ? p.K : 1;
-    if (p.beta > 0)
+    if (p.beta != 0)
         beta = host<float>(s.j.s.beta);
     const bool two = p.erase == ERASE_PAIR;
     if (two)
@@ -282,7 +288,7 @@ template <class T> static bool check(const problem &p, int stages) {
                 for (int i = 0; !two && i < K; i++)
                     for (int c = 0; c < V; c++)
                         r[c] += key[i] * H[i * V + c];
-                const double be = p.beta > 0 ? beta[m * p.H + h] : 1;
+                const double be = p.beta != 0 ? beta[m * p.H + h] : 1;
                 for (int i = 0; i < K; i++)
                     for (int c = 0; c < V; c++)
                         H[i * V + c] += be * key[i] * (val[c] - r[c]);

@@ -9,6 +9,8 @@
 // H^T is packed to fp16 in eighths: all of it would not fit beside H, O and R. While a warpgroup packs or stores, the
 // other one's products run.
 //
+// Where X has a second term R has one, too; X's comes into the buffer of E when that is read.
+//
 // The rest is as in erase_march.h: H, R and O of a warp stand times a power of two (size_step), and what has left fp16's
 // range leaves a mark.
 #ifndef DELTOP_CUDA_ERASE_SCALAR_MARCH_H
@@ -27,7 +29,7 @@ struct scalar_walk {
     unsigned char e[2][SCALAR_TILE], x[2][SCALAR_TILE], q[SCALAR_TILE], p[2][SCALAR_PANEL];
     unsigned char v[2][SCALAR_C * WALK_LINE]; // later outputs
     float end[2][4];
-    // Filled by copies; free again. In turns, but q.
+    // Filled by copies; free again. In turns, but q (and e, which is used twice where X has a second term).
     uint64_t e_full[2], x_full[2], p_full[2], v_full[2], q_full;
     uint64_t e_free[2], x_free[2], p_free[2], v_free[2], q_free;
     uint64_t e_peer[2], x_peer[2], p_peer[2], q_peer; // in the other block of a pair
@@ -64,12 +66,17 @@ ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned c
                              const scalar_task &task, scalar_walk *m) {
     const int lane = threadIdx.x % 32;
     const uint32_t bytes = 2 * (uint32_t)min(task.width - task.column, (int)WALK_COLUMNS);
+    int e_uses = 0; // a bit each
     for (int c = task.first; c < task.last; c++) {
         const int turn = c - task.first, b = turn & 1, use = turn >> 1;
         const unsigned char *slot = slots + ((int64_t)c * s.H + task.h) * SCALAR_SLOT;
-        if (lane == 0)
-            fetch_tile<PEERS>(m->e[b], slot + SCALAR_READ, SCALAR_TILE, 0, use, &m->e_full[b],
+        auto fetch_e = [&](int from) {
+            fetch_tile<PEERS>(m->e[b], slot + from, SCALAR_TILE, 0, e_uses >> b & 1, &m->e_full[b],
                               &m->e_free[b], &m->e_peer[b]);
+            e_uses ^= 1 << b;
+        };
+        if (lane == 0)
+            fetch_e(SCALAR_READ);
         if (task.values) {
             const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
             const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
@@ -92,6 +99,8 @@ ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned c
                 fetch_tile<PEERS>(m->q, slot + SCALAR_QUERY, SCALAR_TILE, 0, turn, &m->q_full,
                                   &m->q_free, &m->q_peer);
             }
+            if (((const float *)(slot + SCALAR_END))[1] != 0)
+                fetch_e(SCALAR_REST);
         }
         __syncwarp();
     }
@@ -144,6 +153,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
     const uint32_t v_lane = (lane % 8 + lane / 16 * 8) * WALK_LINE + 2 * own + lane / 8 % 2 * 16;
     float spoiled = 0; // NaN once anything was not finite
     float size = 1;    // H, R and O stand times this
+    int e_uses = 0;    // a bit each
     for (int c = task.first; c < task.last; c++) {
         const int turn = c - task.first, b = turn & 1;
         const uint32_t parity = turn >> 1 & 1;
@@ -198,10 +208,14 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
                 H[i] *= step;
         }
         float O[32];
-        barrier_wait(&m->e_full[b], parity);
+        barrier_wait(&m->e_full[b], e_uses >> b & 1);
+        e_uses ^= 1 << b;
         if (OUTPUTS)
             barrier_wait(&m->q_full, turn & 1);
         times_state<OUTPUTS>(R, O, H, shared_address(m->e[b]), shared_address(m->q));
+        barrier_wait(&m->x_full[b], parity);
+        float end = m->end[b][0];
+        const bool hard = m->end[b][1] != 0;
         if (lane == 0) {
             barrier_arrive(&m->e_free[b]);
             if (OUTPUTS)
@@ -211,28 +225,19 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
 #pragma unroll
         for (int i = 0; i < 16; i++)
             r[i] = pack_half(R[2 * i], R[2 * i + 1]);
-        if constexpr (OUTPUTS) {
-            barrier_wait(&m->p_full[b], parity);
-            const uint64_t p = desc_k(shared_address(m->p[b]));
-            wgmma_fence();
+        const uint64_t p = desc_k(shared_address(m->p[b])),
+                       x = desc_mn(shared_address(m->x[b]), SCALAR_PANEL);
+        auto add_reads = [&](const uint32_t(&with)[16]) {
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                wgmma<64>::rs<0>(O, r + 4 * j, p + 2 * j, 1);
-            wgmma_commit();
-        }
-        barrier_wait(&m->x_full[b], parity);
-        const float end = m->end[b][0];
+                wgmma<64>::rs<0>(O, with + 4 * j, p + 2 * j, 1);
+        };
+        auto add_writes = [&](const uint32_t(&with)[16], uint64_t what) {
 #pragma unroll
-        for (int i = 0; i < 128; i++)
-            H[i] *= end;
-        const uint64_t x = desc_mn(shared_address(m->x[b]), SCALAR_PANEL);
-        wgmma_fence();
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            wgmma<256>::rs<1>(H, r + 4 * j, x + 128 * j, 1);
-        wgmma_commit();
-        if constexpr (OUTPUTS) {
-            wgmma_wait<1>();
+            for (int j = 0; j < 4; j++)
+                wgmma<256>::rs<1>(H, with + 4 * j, what + 128 * j, 1);
+        };
+        auto put_outputs = [&]() {
             if (lane == 0)
                 barrier_arrive(&m->p_free[b]);
             // Rows of outputs where the values were: a warp's columns are nobody else's.
@@ -265,6 +270,44 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&m->v_free[b]);
+        };
+        if (OUTPUTS)
+            barrier_wait(&m->p_full[b], parity);
+        if (hard) { // rare, and with nothing under way before and behind
+            uint32_t rest[16];
+#pragma unroll
+            for (int i = 0; i < 16; i++)
+                rest[i] = pack_rest(R[2 * i], R[2 * i + 1], r[i]);
+#pragma unroll
+            for (int i = 0; i < 128; i++)
+                H[i] *= end;
+            end = 1;
+            barrier_wait(&m->e_full[b], e_uses >> b & 1);
+            e_uses ^= 1 << b;
+            wgmma_fence();
+            if constexpr (OUTPUTS)
+                add_reads(rest);
+            add_writes(rest, x);
+            add_writes(r, desc_mn(shared_address(m->e[b]), SCALAR_PANEL));
+            wgmma_commit();
+            wgmma_wait<0>();
+            if (lane == 0)
+                barrier_arrive(&m->e_free[b]);
+        }
+        if constexpr (OUTPUTS) {
+            wgmma_fence();
+            add_reads(r);
+            wgmma_commit();
+        }
+#pragma unroll
+        for (int i = 0; i < 128; i++)
+            H[i] *= end;
+        wgmma_fence();
+        add_writes(r, x);
+        wgmma_commit();
+        if constexpr (OUTPUTS) {
+            wgmma_wait<1>();
+            put_outputs();
         }
         wgmma_wait<0>();
         if (lane == 0)

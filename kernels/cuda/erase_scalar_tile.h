@@ -17,8 +17,9 @@ enum {
     SCALAR_WRITE = SCALAR_TILE,                // X
     SCALAR_QUERY = 2 * SCALAR_TILE,            // Q^
     SCALAR_SCORES = 3 * SCALAR_TILE,           // P, one panel
-    SCALAR_END = SCALAR_SCORES + SCALAR_PANEL, // exp(l_C), one float
-    SCALAR_SLOT = SCALAR_END + 128
+    SCALAR_END = SCALAR_SCORES + SCALAR_PANEL, // floats: exp(l_C); whether X has a second term
+    SCALAR_REST = SCALAR_END + 128,            // which is what its rounding took off
+    SCALAR_SLOT = SCALAR_REST + SCALAR_TILE
 };
 
 // Four 8 x 8 matrices to shared memory, each transposed; addresses as ldmatrix has them.
