@@ -28,7 +28,7 @@ bool erase_scalar_takes(const erase_job *j, int device) {
 
 erase_sizes erase_scalar_sizes(const erase_job *j) {
     const head_shape *p = &j->s.s;
-    erase_sizes z;
+    erase_sizes z = {};
     z.rows = SCALAR_C;
     z.slot = SCALAR_SLOT;
     z.prepare_shared = sizeof(scalar_making);

@@ -25,14 +25,16 @@ enum {
     WALK_WARPS = 8 // that hold states
 };
 
+// With outputs Q^ has two buffers and X one, which is needed again only when R of the next chunk is made; else X has two.
 struct scalar_walk {
-    unsigned char e[2][SCALAR_TILE], x[2][SCALAR_TILE], q[SCALAR_TILE], p[2][SCALAR_PANEL];
+    unsigned char e[2][SCALAR_TILE], qx[3][SCALAR_TILE], p[2][SCALAR_PANEL];
     unsigned char v[2][SCALAR_C * WALK_LINE]; // later outputs
     float end[2][4];
-    // Filled by copies; free again. In turns, but q (and e, which is used twice where X has a second term).
-    uint64_t e_full[2], x_full[2], p_full[2], v_full[2], q_full;
-    uint64_t e_free[2], x_free[2], p_free[2], v_free[2], q_free;
-    uint64_t e_peer[2], x_peer[2], p_peer[2], q_peer; // in the other block of a pair
+    // Filled by copies; free again; free in the other block of a pair. In turns, but e is used twice where X has a second
+    // term.
+    uint64_t e_full[2], q_full[2], x_full[2], p_full[2], v_full[2];
+    uint64_t e_free[2], q_free[2], x_free[2], p_free[2], v_free[2];
+    uint64_t e_peer[2], q_peer[2], x_peer[2], p_peer[2];
     short token[SCALAR_C]; // of each row that is followed by an output; else -1
 };
 
@@ -75,8 +77,12 @@ ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned c
                               &m->e_free[b], &m->e_peer[b]);
             e_uses ^= 1 << b;
         };
-        if (lane == 0)
+        if (lane == 0) {
             fetch_e(SCALAR_READ);
+            if (OUTPUTS)
+                fetch_tile<PEERS>(m->qx[b], slot + SCALAR_QUERY, SCALAR_TILE, 0, use, &m->q_full[b],
+                                  &m->q_free[b], &m->q_peer[b]);
+        }
         if (task.values) {
             const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
             const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
@@ -90,15 +96,14 @@ ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned c
                         &m->v_full[b]);
         }
         if (lane == 0) {
-            fetch_tile<PEERS>(m->x[b], slot + SCALAR_WRITE, SCALAR_TILE, 16, use, &m->x_full[b],
-                              &m->x_free[b], &m->x_peer[b]);
-            copy_in(shared_address(m->end[b]), slot + SCALAR_END, 16, &m->x_full[b]);
-            if (OUTPUTS) {
+            if (OUTPUTS)
                 fetch_tile<PEERS>(m->p[b], slot + SCALAR_SCORES, SCALAR_PANEL, 0, use,
                                   &m->p_full[b], &m->p_free[b], &m->p_peer[b]);
-                fetch_tile<PEERS>(m->q, slot + SCALAR_QUERY, SCALAR_TILE, 0, turn, &m->q_full,
-                                  &m->q_free, &m->q_peer);
-            }
+            const int of_x = OUTPUTS ? 0 : b;
+            fetch_tile<PEERS>(m->qx[OUTPUTS ? 2 : b], slot + SCALAR_WRITE, SCALAR_TILE, 16,
+                              OUTPUTS ? turn : use, &m->x_full[of_x], &m->x_free[of_x],
+                              &m->x_peer[of_x]);
+            copy_in(shared_address(m->end[of_x]), slot + SCALAR_END, 16, &m->x_full[of_x]);
             if (((const float *)(slot + SCALAR_END))[1] != 0)
                 fetch_e(SCALAR_REST);
         }
@@ -155,7 +160,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
     float size = 1;    // H, R and O stand times this
     int e_uses = 0;    // a bit each
     for (int c = task.first; c < task.last; c++) {
-        const int turn = c - task.first, b = turn & 1;
+        const int turn = c - task.first, b = turn & 1, of_x = OUTPUTS ? 0 : b;
         const uint32_t parity = turn >> 1 & 1;
         const int64_t t0 = (int64_t)c * s.tokens;
         const int tokens = (int)min((int64_t)s.tokens, s.T - t0), rows = tokens * s.n_h;
@@ -211,22 +216,22 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
         barrier_wait(&m->e_full[b], e_uses >> b & 1);
         e_uses ^= 1 << b;
         if (OUTPUTS)
-            barrier_wait(&m->q_full, turn & 1);
-        times_state<OUTPUTS>(R, O, H, shared_address(m->e[b]), shared_address(m->q));
-        barrier_wait(&m->x_full[b], parity);
-        float end = m->end[b][0];
-        const bool hard = m->end[b][1] != 0;
+            barrier_wait(&m->q_full[b], parity);
+        times_state<OUTPUTS>(R, O, H, shared_address(m->e[b]), shared_address(m->qx[b]));
         if (lane == 0) {
             barrier_arrive(&m->e_free[b]);
             if (OUTPUTS)
-                barrier_arrive(&m->q_free);
+                barrier_arrive(&m->q_free[b]);
         }
         uint32_t r[16];
 #pragma unroll
         for (int i = 0; i < 16; i++)
             r[i] = pack_half(R[2 * i], R[2 * i + 1]);
+        barrier_wait(&m->x_full[of_x], OUTPUTS ? turn & 1 : parity);
+        float end = m->end[of_x][0];
+        const bool hard = m->end[of_x][1] != 0;
         const uint64_t p = desc_k(shared_address(m->p[b])),
-                       x = desc_mn(shared_address(m->x[b]), SCALAR_PANEL);
+                       x = desc_mn(shared_address(m->qx[OUTPUTS ? 2 : b]), SCALAR_PANEL);
         auto add_reads = [&](const uint32_t(&with)[16]) {
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -311,7 +316,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
         }
         wgmma_wait<0>();
         if (lane == 0)
-            barrier_arrive(&m->x_free[b]);
+            barrier_arrive(&m->x_free[of_x]);
     }
 #pragma unroll
     for (int i = 0; i < 128; i++) {
@@ -348,14 +353,13 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) {
             barrier_init(&m->e_full[i], 1), barrier_init(&m->e_free[i], WALK_WARPS);
+            barrier_init(&m->q_full[i], 1), barrier_init(&m->q_free[i], WALK_WARPS);
             barrier_init(&m->x_full[i], 1), barrier_init(&m->x_free[i], WALK_WARPS);
             barrier_init(&m->p_full[i], 1), barrier_init(&m->p_free[i], WALK_WARPS);
             barrier_init(&m->v_full[i], 1), barrier_init(&m->v_free[i], WALK_WARPS);
-            barrier_init(&m->e_peer[i], 1), barrier_init(&m->x_peer[i], 1);
-            barrier_init(&m->p_peer[i], 1);
+            barrier_init(&m->e_peer[i], 1), barrier_init(&m->q_peer[i], 1);
+            barrier_init(&m->x_peer[i], 1), barrier_init(&m->p_peer[i], 1);
         }
-        barrier_init(&m->q_peer, 1);
-        barrier_init(&m->q_full, 1), barrier_init(&m->q_free, WALK_WARPS);
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
     }
     // Columns that are not there stay zeros.
