@@ -228,10 +228,13 @@ static double wide(both *b) {
             }
             for (int keys = KEYS_RANDOM; keys <= KEYS_CORRELATED; keys++)
                 for (int i = 0; i < 4; i++) {
-                    plan p = plan_of(kinds[kind], 129, K, 24, 2, 2, 1 + (keys + i) % 3);
+                    // One key and beta = 2 in every row: portable chunks lose a digit in 400 rows.
+                    const int n_h = keys == KEYS_SAME ? 1 : 1 + (keys + i) % 3;
+                    plan p = plan_of(kinds[kind], 129, K, 24, 2, 2, n_h);
                     p.keys = (key_kind)keys;
                     p.beta = betas[i];
-                    p.decay = decays_of[(keys + i) % 3];
+                    // Nothing is written where beta is 0: what is left of the state must be a number.
+                    p.decay = betas[i] == 0 ? -1e-6 : decays_of[(keys + i) % 3];
                     worst =
                         fmax(worst, compare(b, p, seed + 100 + (uint64_t)(4 * keys + i), NULL, 0));
                 }
@@ -364,7 +367,7 @@ static void long_rows_that_erase_stay_within_5e_3(void **state) {
     for (int kind = 0; kind < (int)(sizeof rows / sizeof *rows); kind++)
         for (int i = 0; i < 4; i++)
             for (int keys = KEYS_RANDOM; keys <= KEYS_CORRELATED; keys++) {
-                if (keys == KEYS_SAME)
+                if (keys == KEYS_SAME && rows[kind].K <= 128)
                     continue; // edges
                 plan p = plan_of(rows[kind].kind, 4200, rows[kind].K, rows[kind].V, 2, 1,
                                  rows[kind].n_h);

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/erase_scalar_march.h"
 #include "kernels/cuda/erase_scalar_prepare.h"
-#include "kernels/cuda/erase_scan.h"
+#include "kernels/cuda/erase_scalar_scan.h"
 
 // Microseconds of a chunk in a block that makes segments' ends, one that makes outputs; of the scan a segment.
 #define END_US    1.5
@@ -130,8 +130,8 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
                                 space->marks, seg));
         j->done(j->done_ctx, "segments' ends");
         if (seg.n > 2) {
-            scan_ends<<<dim3(heads, (unsigned)((p->V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)),
-                        SCAN_THREADS, 0, j->stream>>>(s, seg);
+            scan_wide<<<dim3(heads, (unsigned)((p->V + WIDE_COLUMNS - 1) / WIDE_COLUMNS)),
+                        WIDE_THREADS, sizeof(scan_shared), j->stream>>>(s, seg);
             TRY(cudaGetLastError());
             j->done(j->done_ctx, "scan");
         }
@@ -152,6 +152,8 @@ cudaError_t erase_scalar_run(const erase_job *j, const erase_plan *plan, erase_s
                   "shared memory of Hopper");
     TRY(cudaFuncSetAttribute(scalar_prepare, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              sizeof(scalar_making)));
+    TRY(cudaFuncSetAttribute(scan_wide, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             sizeof(scan_shared)));
     const int64_t step = (int64_t)plan->chunks * (SCALAR_C / j->s.s.n_h);
     for (int64_t t = 0; t < j->s.T; t += step)
         TRY(stretch(j, plan, space, t, j->s.T - t < step ? j->s.T - t : step));

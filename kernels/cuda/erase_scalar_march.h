@@ -2,7 +2,7 @@
 // outputs.
 //
 // A block has 128 columns of values of one head: two warpgroups of 64, each with H^T [64, 256] in accumulators, which read
-// the same tiles, and a warp that fetches these (the copy engine; a barrier for every buffer's arrival and one for its
+// the same tiles, and four warps that fetch these (the copy engine; a barrier for every buffer's arrival and one for its
 // release). Two blocks of one head form a cluster where there is an even number of them: each fetches one half of a tile
 // for both, since the L2 cache cannot give every multiprocessor its own. Of a warpgroup, transposed so that the state is always the left operand:
 //     R^T = V^T + H^T E^T      O^T = H^T Q^T + R^T P^T      H^T <- end H^T + R^T X
@@ -22,7 +22,8 @@ enum {
     WALK_COLUMNS = 128,
     WALK_LINE = 2 * WALK_COLUMNS + 16, // bytes of a row of values
     WALK_THREADS = 384,
-    WALK_WARPS = 8 // that hold states
+    WALK_WARPS = 8, // that hold states
+    AHEAD = 4       // chunks that are brought into the L2 cache before they are fetched
 };
 
 // With outputs Q^ has two buffers and X one, which is needed again only when R of the next chunk is made; else X has two.
@@ -63,50 +64,89 @@ ERASE_DEVICE void fetch_tile(unsigned char *to, const unsigned char *from, uint3
     copy_in_pair(shared_address(to) + half, from + half, bytes / 2, full);
 }
 
-template <bool OUTPUTS, int PEERS>
-ERASE_DEVICE void fetch_walk(const erase_call &s, view<bf16> v, const unsigned char *slots,
-                             const scalar_task &task, scalar_walk *m) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t bytes = 2 * (uint32_t)min(task.width - task.column, (int)WALK_COLUMNS);
-    int e_uses = 0; // a bit each
-    for (int c = task.first; c < task.last; c++) {
-        const int turn = c - task.first, b = turn & 1, use = turn >> 1;
-        const unsigned char *slot = slots + ((int64_t)c * s.H + task.h) * SCALAR_SLOT;
-        auto fetch_e = [&](int from) {
-            fetch_tile<PEERS>(m->e[b], slot + from, SCALAR_TILE, 0, e_uses >> b & 1, &m->e_full[b],
+// The four warps that fetch, one for each kind of buffer, so that none waits for another kind's release: E and second
+// terms; queries and scores; X; values, and chunks to come into the L2 cache, since memory is further away than buffers
+// reach.
+template <int PEERS>
+ERASE_DEVICE void fetch_reads(const erase_call &s, const unsigned char *slot,
+                              const scalar_task &task, scalar_walk *m) {
+    int uses = 0; // of each buffer, a bit
+    for (int turn = 0; turn < task.last - task.first; turn++) {
+        const int b = turn & 1;
+        const float hard = ((const float *)(slot + SCALAR_END))[1];
+        auto fetch = [&](int from) {
+            fetch_tile<PEERS>(m->e[b], slot + from, SCALAR_TILE, 0, uses >> b & 1, &m->e_full[b],
                               &m->e_free[b], &m->e_peer[b]);
-            e_uses ^= 1 << b;
+            uses ^= 1 << b;
         };
-        if (lane == 0) {
-            fetch_e(SCALAR_READ);
-            if (OUTPUTS)
-                fetch_tile<PEERS>(m->qx[b], slot + SCALAR_QUERY, SCALAR_TILE, 0, use, &m->q_full[b],
-                                  &m->q_free[b], &m->q_peer[b]);
+        fetch(SCALAR_READ);
+        if (hard != 0)
+            fetch(SCALAR_REST);
+        slot += (int64_t)s.H * SCALAR_SLOT;
+    }
+}
+template <int PEERS>
+ERASE_DEVICE void fetch_queries(const erase_call &s, const unsigned char *slot,
+                                const scalar_task &task, scalar_walk *m) {
+    for (int turn = 0; turn < task.last - task.first; turn++) {
+        const int b = turn & 1;
+        fetch_tile<PEERS>(m->qx[b], slot + SCALAR_QUERY, SCALAR_TILE, 0, turn >> 1, &m->q_full[b],
+                          &m->q_free[b], &m->q_peer[b]);
+        fetch_tile<PEERS>(m->p[b], slot + SCALAR_SCORES, SCALAR_PANEL, 0, turn >> 1, &m->p_full[b],
+                          &m->p_free[b], &m->p_peer[b]);
+        slot += (int64_t)s.H * SCALAR_SLOT;
+    }
+}
+template <bool OUTPUTS, int PEERS>
+ERASE_DEVICE void fetch_writes(const erase_call &s, const unsigned char *slot,
+                               const scalar_task &task, scalar_walk *m) {
+    for (int turn = 0; turn < task.last - task.first; turn++) {
+        const int b = OUTPUTS ? 0 : turn & 1;
+        fetch_tile<PEERS>(m->qx[OUTPUTS ? 2 : b], slot + SCALAR_WRITE, SCALAR_TILE, 16,
+                          OUTPUTS ? turn : turn >> 1, &m->x_full[b], &m->x_free[b], &m->x_peer[b]);
+        copy_in(shared_address(m->end[b]), slot + SCALAR_END, 16, &m->x_full[b]);
+        slot += (int64_t)s.H * SCALAR_SLOT;
+    }
+}
+template <bool OUTPUTS>
+ERASE_DEVICE void fetch_values(const erase_call &s, view<bf16> v, const unsigned char *slot,
+                               const scalar_task &task, int share, int shares, scalar_walk *m) {
+    constexpr int ALL = OUTPUTS ? SCALAR_REST : SCALAR_QUERY; // of a slot
+    const int lane = threadIdx.x % 32, rows = s.tokens * s.n_h,
+              bytes = 2 * min(task.width - task.column, (int)WALK_COLUMNS),
+              part = (ALL / shares + 127) / 128 * 128; // each block of values brings a share
+    const char *from = (const char *)(v.p + (int64_t)task.h * s.V + task.column);
+    const int64_t line = 2 * v.ld, all = s.T * s.n_h;
+#pragma unroll 1
+    for (int c = task.first + 1 - AHEAD; c < task.last; c++) {
+        if (c + AHEAD < task.last) {
+            const int n = (int)min((int64_t)rows, all - (int64_t)(c + AHEAD) * rows);
+            const char *row = from + (int64_t)(c + AHEAD) * rows * line;
+            if (lane == 1)
+                line_ahead(slot + (int64_t)(c + AHEAD) * s.H * SCALAR_SLOT + SCALAR_END);
+            if (lane == 0 && share * part < ALL)
+                copy_ahead(slot + (int64_t)(c + AHEAD) * s.H * SCALAR_SLOT + share * part,
+                           (uint32_t)min(part, ALL - share * part));
+#pragma unroll 1
+            for (int r = lane; r < n; r += 32) {
+                line_ahead(row + r * line);
+                if (bytes > 128)
+                    line_ahead(row + r * line + 128);
+            }
         }
-        if (task.values) {
-            const int64_t row0 = (int64_t)c * s.tokens * s.n_h;
-            const int rows = (int)min((int64_t)s.tokens * s.n_h, s.T * s.n_h - row0);
-            barrier_wait(&m->v_free[b], (use & 1) ^ 1);
-            if (lane == 0)
-                barrier_expect(&m->v_full[b], (uint32_t)rows * bytes);
-            __syncwarp();
-            for (int r = lane; r < rows; r += 32)
-                copy_in(shared_address(m->v[b]) + r * WALK_LINE,
-                        v.row(row0 + r) + (int64_t)task.h * s.V + task.column, bytes,
-                        &m->v_full[b]);
-        }
-        if (lane == 0) {
-            if (OUTPUTS)
-                fetch_tile<PEERS>(m->p[b], slot + SCALAR_SCORES, SCALAR_PANEL, 0, use,
-                                  &m->p_full[b], &m->p_free[b], &m->p_peer[b]);
-            const int of_x = OUTPUTS ? 0 : b;
-            fetch_tile<PEERS>(m->qx[OUTPUTS ? 2 : b], slot + SCALAR_WRITE, SCALAR_TILE, 16,
-                              OUTPUTS ? turn : use, &m->x_full[of_x], &m->x_free[of_x],
-                              &m->x_peer[of_x]);
-            copy_in(shared_address(m->end[of_x]), slot + SCALAR_END, 16, &m->x_full[of_x]);
-            if (((const float *)(slot + SCALAR_END))[1] != 0)
-                fetch_e(SCALAR_REST);
-        }
+        if (c < task.first)
+            continue;
+        const int turn = c - task.first, b = turn & 1,
+                  n = (int)min((int64_t)rows, all - (int64_t)c * rows);
+        const char *row = from + (int64_t)c * rows * line;
+        barrier_wait(&m->v_free[b], (turn >> 1 & 1) ^ 1);
+        if (lane == 0)
+            barrier_expect(&m->v_full[b], (uint32_t)(n * bytes));
+        __syncwarp();
+#pragma unroll 1
+        for (int r = lane; r < n; r += 32)
+            copy_in(shared_address(m->v[b]) + r * WALK_LINE, row + r * line, (uint32_t)bytes,
+                    &m->v_full[b]);
         __syncwarp();
     }
 }
@@ -375,8 +415,19 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
         cluster_sync(); // no block arrives at barriers that are not there
     if (threadIdx.x >= 32 * WALK_WARPS) {
         registers_down<24>(); // 3 x 168 as launched = 24 + 2 x 240
-        if (threadIdx.x < 32 * WALK_WARPS + 32)
-            fetch_walk<OUTPUTS, PEERS>(s, v, slots, task, m);
+        const int kind = threadIdx.x / 32 - WALK_WARPS;
+        const unsigned char *slot = slots + (int64_t)task.h * SCALAR_SLOT,
+                            *first = slot + (int64_t)task.first * s.H * SCALAR_SLOT;
+        if (kind == 3 && task.values)
+            fetch_values<OUTPUTS>(s, v, slot, task, tile, blocks, m);
+        else if (threadIdx.x % 32 != 0)
+            return;
+        else if (kind == 0)
+            fetch_reads<PEERS>(s, first, task, m);
+        else if (kind == 1 && OUTPUTS)
+            fetch_queries<PEERS>(s, first, task, m);
+        else if (kind == 2)
+            fetch_writes<OUTPUTS, PEERS>(s, first, task, m);
         return;
     }
     registers_up<240>();

@@ -44,6 +44,13 @@ HOPPER_DEVICE void copy_in_pair(uint32_t to, const void *from, uint32_t bytes, u
                  "l"(from), "r"(bytes), "r"(shared_address(b)), "h"((short)3)
                  : "memory");
 }
+// Into the L2 cache alone.
+HOPPER_DEVICE void copy_ahead(const void *from, uint32_t bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(from), "r"(bytes) : "memory");
+}
+HOPPER_DEVICE void line_ahead(const void *from) {
+    asm volatile("prefetch.global.L2 [%0];\n" ::"l"(from) : "memory");
+}
 // And back. What ordinary stores wrote goes along after fence_async() and a barrier.
 HOPPER_DEVICE void copy_out(void *to, uint32_t from, uint32_t bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
