@@ -23,20 +23,13 @@ struct scalar_making {
     int hard;                            // 1: second terms
 };
 
-// Decays of a chunk by one warp, two rows a lane. A gate of zero (log decay -inf) counts as e^-10000.
-ERASE_DEVICE void sum_decays(const erase_call &s, scalar_making *m, int h, int64_t t0, int rows,
-                             float *end) {
+// Decays of a chunk by one warp, two rows a lane, from its gates. A gate of zero (log decay -inf) counts as e^-10000.
+ERASE_DEVICE void sum_decays(const float (&gate)[2], scalar_making *m, float *end) {
     const int lane = threadIdx.x % 32;
     double l[2];
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        const int r = 2 * lane + e;
-        l[e] = 0;
-        if (s.decay.p && r < rows && r % s.n_h == 0) {
-            const float w = s.decay.at((t0 + r / s.n_h) * s.decay.ld + h);
-            l[e] = 1.4426950408889634 * (double)(w < -10000 ? -10000 : w);
-        }
-    }
+    for (int e = 0; e < 2; e++)
+        l[e] = 1.4426950408889634 * (double)(gate[e] < -10000 ? -10000 : gate[e]);
     double sum = l[0] + l[1];
     for (int d = 1; d < 32; d *= 2) {
         const double before = __shfl_up_sync(~0u, sum, d);
@@ -73,6 +66,16 @@ static __global__ void __launch_bounds__(PREPARE_THREADS, 2)
     const int rows = (int)min((int64_t)s.tokens, s.T - t0) * s.n_h;
     unsigned char *slot = slots + ((int64_t)blockIdx.y * s.H + h) * SCALAR_SLOT;
 
+    float gate[2] = {}, strength = 0; // of warp 0; of the third and fourth
+    if (tid < 32)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int r = 2 * lane + e;
+            if (s.decay.p && r < rows && r % s.n_h == 0)
+                gate[e] = s.decay.at((t0 + r / s.n_h) * s.decay.ld + h);
+        }
+    else if (tid >= 64 && tid - 64 < rows && tid - 64 < C)
+        strength = s.beta.p ? s.beta.at((t0 * s.n_h + tid - 64) * s.beta.ld + h) : 1.0f;
     // A lane has eight channels of every eighth row.
     uint4 keys[ITEMS], queries[ITEMS];
     {
@@ -85,7 +88,9 @@ static __global__ void __launch_bounds__(PREPARE_THREADS, 2)
             keys[i] = queries[i] = make_uint4(0, 0, 0, 0);
             if (there && r < rows) {
                 keys[i] = *(const uint4 *)(from_k + r * k.ld);
-                if ((r + 1) % s.n_h == 0) // read out behind a token's last row
+                if (s.n_h == 1)
+                    queries[i] = *(const uint4 *)(from_q + r * q.ld);
+                else if ((r + 1) % s.n_h == 0) // read out behind a token's last row
                     queries[i] = *(const uint4 *)(from_q + r / s.n_h * q.ld);
             }
         }
@@ -93,13 +98,9 @@ static __global__ void __launch_bounds__(PREPARE_THREADS, 2)
     if (tid == 0)
         m->hard = 0;
     if (tid < 32)
-        sum_decays(s, m, h, t0, rows, (float *)(slot + SCALAR_END));
-    else if (tid >= 64 && tid < 64 + C) {
-        const int r = tid - 64;
-        m->beta[r] = r >= rows  ? 0.0f
-                     : s.beta.p ? s.beta.at((t0 * s.n_h + r) * s.beta.ld + h)
-                                : 1.0f;
-    }
+        sum_decays(gate, m, (float *)(slot + SCALAR_END));
+    else if (tid >= 64 && tid < 64 + C)
+        m->beta[tid - 64] = strength;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < ITEMS; i++) {
