@@ -1,12 +1,13 @@
 // The chunked erase recurrences (kernels/cuda/erase.h) alone, without the program: held against loops in double, then
 // timed kernel by kernel.
-//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact}.cu
+//   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact,scalar}.cu
 //   ./erase_rate check [NAME ...]            relative L2 errors of outputs and states; exit status 1 above what is allowed
-//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES]
-//                                            medians of 20 calls by events, cut as the program does or as said
+//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES [NAME]]
+//                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
+//                                            the kernels of erase_scalar.h
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
 // hardly decays; RWKV-7's a = -rate b.
-#include "kernels/cuda/erase.h"
+#include "kernels/cuda/erase_scalar.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,14 +17,20 @@
 #include <string>
 #include <vector>
 
+enum { SCALAR = 0 }; // stages, where erase_scalar.h has the kernels
+
 struct problem {
     const char *name;
     erase_kind erase;
     long T;
     int H, Hk, K, V, n_h;
-    double weakest, strongest, beta; // log decays; factor of a sigmoid
+    double weakest, strongest,
+        beta; // log decays; factor of a sigmoid, or less than 0: -beta in every row
     int segments;
     long slots_mb; // 0: as many chunks as there are
+    decay_kind decay = DECAY_CHANNEL;
+    // Keys: normal numbers and so many times one direction of the head, every eighth the one before it.
+    float lean = 0;
 };
 
 static const problem checks[] = {
@@ -36,6 +43,21 @@ static const problem checks[] = {
     {"KDA, stretches", ERASE_KEY, 1500, 2, 1, 64, 192, 2, -1e-6, -1, 2, 2, 1},
     {"KDA, K 256", ERASE_KEY, 500, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0},
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
+    {"GDN K 256", ERASE_KEY, 600, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0, DECAY_HEAD},
+    {"GDN K 256, 3 segments", ERASE_KEY, 1500, 2, 1, 256, 96, 1, -1e-6, -1e-2, 2, 3, 0, DECAY_HEAD},
+    {"GDN K 256, to -500", ERASE_KEY, 1500, 2, 2, 256, 128, 1, -1e-6, -500, 2, 2, 0, DECAY_HEAD},
+    {"GDN K 256, near keys", ERASE_KEY, 1500, 2, 1, 256, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_HEAD,
+     3},
+    {"GDN K 192, n 2", ERASE_KEY, 800, 2, 1, 192, 192, 2, -1e-4, -1, 2, 4, 0, DECAY_HEAD},
+    {"GDN K 136, n 3, stretches", ERASE_KEY, 800, 2, 1, 136, 200, 3, -1e-4, -1, 2, 2, 1,
+     DECAY_HEAD},
+    {"DeltaNet K 256", ERASE_KEY, 600, 2, 2, 256, 512, 1, -1, -1, 1, 5, 0, DECAY_NONE},
+    {"DeltaNet K 192, near", ERASE_KEY, 1500, 2, 1, 192, 128, 1, -1, -1, 2, 1, 0, DECAY_NONE, 3},
+    {"DeltaNet K 256, one key", ERASE_KEY, 600, 2, 1, 256, 256, 1, -1, -1, -2, 2, 0, DECAY_NONE,
+     1e6f},
+    {"GDN K 256, one key", ERASE_KEY, 600, 2, 1, 256, 64, 1, -1e-6, -1e-2, -2, 3, 0, DECAY_HEAD,
+     50},
+    {"DeltaNet K 256, one row", ERASE_KEY, 1, 2, 1, 256, 24, 1, -1, -1, 2, 1, 0, DECAY_NONE},
     {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
     {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
     {"RWKV-7, K 128", ERASE_PAIR, 700, 2, 2, 128, 128, 1, -1e-6, -0.6, 0, 1, 0},
@@ -45,6 +67,10 @@ static const problem timings[] = {
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
     {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
     {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
+    {"GDN 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -0.01, -3, 1, 5, 512,
+     DECAY_HEAD},
+    {"DeltaNet 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -1, -1, 1, 5, 512,
+     DECAY_NONE},
 };
 
 static void need(cudaError_t r, const char *what) {
@@ -88,10 +114,30 @@ template <class T> __global__ void fill_gates(T *p, long n, int K, int H, float 
         put(&p[i], -expf(l + (u - l) * draw(5, i)) * (h % 4 == 3 ? 1e-4f : 1));
     }
 }
+// Keys that lean on one direction of their head, of length 1 again; every eighth is the one before it.
+template <class T>
+__global__ void draw_near(T *k, int width, int heads, float lean, unsigned long long seed) {
+    __shared__ float sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    const int head = blockIdx.x % heads;
+    long row = blockIdx.x / heads;
+    row -= row % 8 == 7;
+    auto number = [&](int i) {
+        return normal(seed, (row * heads + head) * width + i) +
+               lean * normal(seed + 1, (long)head * width + i);
+    };
+    for (int i = threadIdx.x; i < width; i += blockDim.x)
+        atomicAdd(&sum, number(i) * number(i));
+    __syncthreads();
+    for (int i = threadIdx.x; i < width; i += blockDim.x)
+        put(&k[(long)blockIdx.x * width + i], number(i) * rsqrtf(sum));
+}
 __global__ void fill_beta(float *p, long n, float most) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
          i += (long)gridDim.x * blockDim.x)
-        p[i] = most / (1 + expf(-normal(9, i)));
+        p[i] = most < 0 ? -most : most / (1 + expf(-normal(9, i)));
 }
 template <class T> __global__ void fill_a(T *a, const T *b, long n) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
@@ -127,24 +173,34 @@ template <class T> struct session {
         held.push_back(p);
         return mat{p, rows, cols, cols, esize};
     }
-    session(const problem &p, long slots_mb, int segments, int stages) {
+    bool scalar; // the kernels of erase_scalar.h
+    session(const problem &p, long slots_mb, int segments, int stages) : scalar(stages == SCALAR) {
         const long M = p.T * p.n_h;
         const int e = sizeof(T);
-        j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, DECAY_CHANNEL, p.erase, 1 / sqrt(p.K), 2};
+        j.s.s = head_shape{p.H, p.Hk, p.K, p.V, p.n_h, p.decay, p.erase, 1 / sqrt(p.K), 2};
         j.s.T = p.T;
         j.s.q = make(p.T, (long)p.Hk * p.K, e);
         j.s.k = make(M, (long)p.Hk * p.K, e);
         j.s.v = make(M, (long)p.H * p.V, e);
-        j.s.decay = make(p.T, (long)p.H * p.K, e);
+        const int gated = p.decay == DECAY_CHANNEL ? p.K : 1; // numbers a head
+        if (p.decay != DECAY_NONE)
+            j.s.decay = make(p.T, (long)p.H * gated, p.decay == DECAY_CHANNEL ? e : 4);
         j.state = make((long)p.H * p.K, p.V, 4);
         j.o = make(p.T, (long)p.H * p.V, e);
         fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.q.p, p.K, 1, true, 1);
-        fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
+        if (p.lean > 0)
+            draw_near<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, p.Hk, p.lean, 2);
+        else
+            fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
         fill_rows<T><<<(unsigned)(M * p.H), 64>>>((T *)j.s.v.p, p.V, 3, false, 1);
         fill_rows<float><<<(unsigned)((long)p.H * p.K), 64>>>((float *)j.state.p, p.V, 4, false, 1);
-        fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H, (float)p.weakest,
-                                     (float)p.strongest);
-        if (p.beta > 0) {
+        if (p.decay == DECAY_CHANNEL)
+            fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H,
+                                         (float)p.weakest, (float)p.strongest);
+        else if (p.decay == DECAY_HEAD)
+            fill_gates<float><<<4096, 256>>>((float *)j.s.decay.p, p.T * p.H, 1, p.H,
+                                             (float)p.weakest, (float)p.strongest);
+        if (p.beta != 0) {
             j.s.beta = make(M, p.H, 4);
             fill_beta<<<4096, 256>>>((float *)j.s.beta.p, M * p.H, (float)p.beta);
         }
@@ -157,7 +213,7 @@ template <class T> struct session {
         need(cudaDeviceSynchronize(), "inputs");
         j.done = timer::done;
         j.done_ctx = &watch;
-        z = e == 2 ? erase_half_sizes(&j) : erase_exact_sizes(&j);
+        z = scalar ? erase_scalar_sizes(&j) : e == 2 ? erase_half_sizes(&j) : erase_exact_sizes(&j);
         const long tokens = z.rows / p.n_h, all = (p.T + tokens - 1) / tokens;
         long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
         most = most < 1 ? 1 : most;
@@ -174,8 +230,9 @@ template <class T> struct session {
         space.transitions = (float *)make(segments, (long)z.transition, 1).p;
     }
     void run() {
-        need(sizeof(T) == 2 ? erase_half_run(&j, &plan, &space)
-                            : erase_exact_run(&j, &plan, &space),
+        need(scalar           ? erase_scalar_run(&j, &plan, &space)
+             : sizeof(T) == 2 ? erase_half_run(&j, &plan, &space)
+                              : erase_exact_run(&j, &plan, &space),
              "launch");
     }
     ~session() {
@@ -195,9 +252,12 @@ template <class N> static std::vector<double> host(mat m) {
 
 template <class T> static bool check(const problem &p, int stages) {
     session<T> s(p, p.slots_mb, p.segments, stages);
-    std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v),
-                        g = host<T>(s.j.s.decay), S = host<float>(s.j.state), beta, a, b;
-    if (p.beta > 0)
+    std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v), g,
+                        S = host<float>(s.j.state), beta, a, b;
+    if (p.decay != DECAY_NONE)
+        g = p.decay == DECAY_CHANNEL ? host<T>(s.j.s.decay) : host<float>(s.j.s.decay);
+    const long gates = p.decay == DECAY_CHANNEL ? p.K : 1;
+    if (p.beta != 0)
         beta = host<float>(s.j.s.beta);
     const bool two = p.erase == ERASE_PAIR;
     if (two)
@@ -217,7 +277,7 @@ template <class T> static bool check(const problem &p, int stages) {
                 for (int c = 0; c < V; c++)
                     r[c] += b[(t * p.Hk + hk) * K + i] * H[i * V + c];
             for (int i = 0; i < K; i++) {
-                const double w = exp(g[(t * p.H + h) * K + i]),
+                const double w = g.empty() ? 1 : exp(g[(t * p.H + h) * gates + i % gates]),
                              x = two ? a[(t * p.H + h) * K + i] : 0;
                 for (int c = 0; c < V; c++)
                     H[i * V + c] = w * H[i * V + c] + x * r[c];
@@ -228,7 +288,7 @@ template <class T> static bool check(const problem &p, int stages) {
                 for (int i = 0; !two && i < K; i++)
                     for (int c = 0; c < V; c++)
                         r[c] += key[i] * H[i * V + c];
-                const double be = p.beta > 0 ? beta[m * p.H + h] : 1;
+                const double be = p.beta != 0 ? beta[m * p.H + h] : 1;
                 for (int i = 0; i < K; i++)
                     for (int c = 0; c < V; c++)
                         H[i * V + c] += be * key[i] * (val[c] - r[c]);
@@ -251,10 +311,12 @@ template <class T> static bool check(const problem &p, int stages) {
     const long marked = std::count(marks.begin(), marks.end(), 1);
     const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]),
                  allowed = sizeof(T) == 2 ? 5e-3 : 1e-5 + p.T * 0x1p-24 * 1.5;
+    char how[16] = "wide keys";
+    if (!s.scalar)
+        snprintf(how, sizeof how, "%d stages", s.plan.stages);
     const bool good = in_o <= allowed && in_state <= allowed && marked == 0;
-    printf("%-22s %s %d stages: o %.2e  state %.2e, %ld marked%s\n", p.name,
-           sizeof(T) == 2 ? "bf16" : "f32 ", s.plan.stages, in_o, in_state, marked,
-           good ? "" : "  WRONG");
+    printf("%-22s %s %s: o %.2e  state %.2e, %ld marked%s\n", p.name,
+           sizeof(T) == 2 ? "bf16" : "f32 ", how, in_o, in_state, marked, good ? "" : "  WRONG");
     fflush(stdout);
     return good;
 }
@@ -279,7 +341,7 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     std::sort(ms.begin(), ms.end());
     printf(
         "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages: %.3f ms (%.3f to %.3f):",
-        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, s.plan.stages,
+        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, stages,
         ms[ms.size() / 2], ms.front(), ms.back());
     s.watch.on = true;
     cudaEventRecord(from);
@@ -304,6 +366,10 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     fflush(stdout);
 }
 
+static bool wide_keys(const problem &p) {
+    return p.erase == ERASE_KEY && p.decay != DECAY_CHANNEL && p.K > 128;
+}
+
 int main(int argc, char **argv) {
     cudaDeviceProp device;
     need(cudaGetDeviceProperties(&device, 0), "device");
@@ -311,25 +377,29 @@ int main(int argc, char **argv) {
     if (argc >= 2 && !strcmp(argv[1], "check")) {
         bool good = true;
         for (const problem &p : checks)
-            for (int stages = 1; stages <= 2; stages++) {
+            for (int stages = SCALAR; stages <= 2; stages++) {
                 bool chosen = argc == 2;
                 for (int i = 2; i < argc; i++)
                     chosen |= !strcmp(argv[i], p.name);
-                if (!chosen)
+                if (!chosen || (stages == SCALAR && !wide_keys(p)))
                     continue;
                 good &= check<bf16>(p, stages);
-                good &= check<float>(p, stages);
+                if (stages != SCALAR)
+                    good &= check<float>(p, stages);
             }
         return !good;
     }
     if (argc >= 2 && !strcmp(argv[1], "time")) {
-        for (const problem &p : timings)
-            measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
-                          argc > 3 ? atoi(argv[3]) : p.segments, argc > 4 ? atoi(argv[4]) : 2, 20);
+        for (const problem &p : timings) {
+            const int stages = argc > 4 ? atoi(argv[4]) : wide_keys(p) ? SCALAR : 2;
+            if ((argc <= 5 || !strcmp(argv[5], p.name)) && (stages != SCALAR || wide_keys(p)))
+                measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
+                              argc > 3 ? atoi(argv[3]) : p.segments, stages, 20);
+        }
         if (argc == 2)
             measure<float>(timings[0], 512, 1, 2, 5);
         return 0;
     }
-    printf("usage: erase_rate check [NAME ...] | time [SLOTS_MB SEGMENTS STAGES]\n");
+    printf("usage: erase_rate check [NAME ...] | time [SLOTS_MB SEGMENTS STAGES [NAME]]\n");
     return 2;
 }

@@ -2,10 +2,11 @@
 // allow it and chunks are faster than steps.
 #include "kernels/cuda/ops.h"
 
-#include "kernels/cuda/erase.h"
+#include "kernels/cuda/erase_scalar.h"
 
 enum {
     MOST_K = 256,
+    NARROW_K = 128,    // of the kernels for one decay a head
     MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
     FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
     MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
@@ -15,13 +16,13 @@ static bool aligned(mat m) {
     return (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
 }
 
-// What chunks exist for: decays of channels, and pairs; delta_steps.cu and chunk.cu have the rest.
+// What chunks exist for: decays of channels, pairs, and keys that delta_steps.cu and chunk.cu are too narrow for.
 static bool takes(const backend *be, const steps *s) {
     const head_shape *p = &s->s;
     bool two = p->erase == ERASE_PAIR;
     if (be->recurrence == RECURRENCE_STEP || p->erase == ERASE_NONE ||
-        (!two && p->decay != DECAY_CHANNEL) || (two && p->n_h != 1) || p->K > MOST_K ||
-        p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
+        (!two && p->decay != DECAY_CHANNEL && p->K <= NARROW_K) || (two && p->n_h != 1) ||
+        p->K > MOST_K || p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
         return false;
     if (be->recurrence != RECURRENCE_CHUNK && s->T * p->n_h < FEW_TOKENS)
         return false;
@@ -46,7 +47,8 @@ static int stages_for(int stage, int most, int64_t blocks, int processors) {
 }
 
 // Chunks of a stretch: what memory allows, evenly; segments where heads alone leave the device idle.
-static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z) {
+static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z, bool scalar,
+                           double *us) {
     const head_shape *p = &j->s.s;
     const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
     const size_t chunk = z->slot * (size_t)p->H, have = of(be)->scratch_bytes;
@@ -57,6 +59,11 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
     erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 1, 1};
+    if (scalar) {
+        plan.segments = erase_scalar_segments(j, plan.chunks, of(be)->processors, us);
+        *us *= (double)all / plan.chunks;
+        return plan;
+    }
     // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
     const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64), n = of(be)->processors / blocks;
     if (n >= 3 && plan.chunks >= 64)
@@ -77,8 +84,13 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     const head_shape *p = &s->s;
     const bool half = s->q.esize == 2;
     erase_job j = {*s, state, o, of(be)->stream, pass_done, be};
-    erase_sizes z = half ? erase_half_sizes(&j) : erase_exact_sizes(&j);
-    erase_plan plan = plan_for(be, &j, &z);
+    const bool scalar =
+        be->recurrence != RECURRENCE_PORTABLE && erase_scalar_takes(&j, of(be)->device);
+    erase_sizes z = scalar ? erase_scalar_sizes(&j)
+                    : half ? erase_half_sizes(&j)
+                           : erase_exact_sizes(&j);
+    double us = 0;
+    erase_plan plan = plan_for(be, &j, &z, scalar, &us);
     const int most = (int)shared_memory(be);
     if (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most)
         return false;
@@ -103,13 +115,20 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
                                    (size_t)p->H * (size_t)p->K, cudaMemcpyDeviceToDevice, stream),
                  "recurrence in chunks"))
         return true;
-    if (!cuda_ok(be, half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
+    if (!cuda_ok(be,
+                 scalar ? erase_scalar_run(&j, &plan, &space)
+                 : half ? erase_half_run(&j, &plan, &space)
+                        : erase_exact_run(&j, &plan, &space),
                  "recurrence in chunks"))
         return true;
-    be->kernel = half ? "cuda chunks (prepare, march), fp16 products"
-                      : "cuda chunks (prepare, march), products of three bf16 terms";
-    snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
-             plan.segments, plan.chunks);
+    be->kernel = scalar ? "cuda chunks of wide keys (prepare, march), fp16 products of warpgroups"
+                 : half ? "cuda chunks (prepare, march), fp16 products"
+                        : "cuda chunks (prepare, march), products of three bf16 terms";
+    int n = snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
+                     plan.segments, plan.chunks);
+    if (scalar)
+        snprintf(be->kernel_why + n, sizeof be->kernel_why - (size_t)n,
+                 ": %.0f us expected beside what does not depend on states", us);
     if (half) { // what fp16 could not hold, micro-step by micro-step
         mat from = {start, (int64_t)p->H * p->K, p->V, p->V, (int)sizeof(float)};
         bool made = !mat_none(s->beta) && s->beta.esize != 4;
