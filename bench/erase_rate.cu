@@ -3,7 +3,8 @@
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact}.cu
 //   ./erase_rate check [NAME ...]            relative L2 errors of outputs and states; exit status 1 above what is allowed
 //   ./erase_rate time [SLOTS_MB SEGMENTS STAGES]
-//                                            medians of 20 calls by events, cut as the program does or as said
+//                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
+//                                            fused where there is such a kernel
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
 // hardly decays; RWKV-7's a = -rate b.
 #include "kernels/cuda/erase.h"
@@ -23,7 +24,8 @@ struct problem {
     int H, Hk, K, V, n_h;
     double weakest, strongest, beta; // log decays; factor of a sigmoid
     int segments;
-    long slots_mb; // 0: as many chunks as there are
+    long slots_mb;  // 0: as many chunks as there are
+    int stages = 2; // of timings; 0: fused
 };
 
 static const problem checks[] = {
@@ -37,6 +39,8 @@ static const problem checks[] = {
     {"KDA, K 256", ERASE_KEY, 500, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0},
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
     {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
+    {"RWKV-7, gates to -500", ERASE_PAIR, 500, 2, 1, 64, 64, 1, -1e-6, -500, 0, 1, 0},
+    {"RWKV-7, K 40, V 80", ERASE_PAIR, 333, 4, 2, 40, 80, 1, -1e-6, -1, 0, 1, 0},
     {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
     {"RWKV-7, K 128", ERASE_PAIR, 700, 2, 2, 128, 128, 1, -1e-6, -0.6, 0, 1, 0},
     {"RWKV-7, K 256", ERASE_PAIR, 300, 2, 2, 256, 128, 1, -1e-6, -0.6, 0, 1, 0},
@@ -44,7 +48,11 @@ static const problem checks[] = {
 static const problem timings[] = {
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
     {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
-    {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
+    {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, 0},
+    {"RWKV-7 1x8192x32", ERASE_PAIR, 8192, 32, 32, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, 0},
+    {"RWKV-7 1x8192x32", ERASE_PAIR, 8192, 32, 32, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
+    {"RWKV-7 1x8192x96", ERASE_PAIR, 8192, 96, 96, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, 0},
+    {"RWKV-7 1x8192x96", ERASE_PAIR, 8192, 96, 96, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
 };
 
 static void need(cudaError_t r, const char *what) {
@@ -162,7 +170,8 @@ template <class T> struct session {
         long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
         most = most < 1 ? 1 : most;
         const long stretches = (all + most - 1) / most;
-        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments, stages, 2};
+        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments, stages ? stages : 2,
+                          2, stages == 0 && z.fused_shared};
         if (ERASE_BARRIERS + 2 * z.stage > 232448)
             plan.stages = 1;
         if (ERASE_BARRIERS + 2 * z.end_stage > 232448)
@@ -195,6 +204,8 @@ template <class N> static std::vector<double> host(mat m) {
 
 template <class T> static bool check(const problem &p, int stages) {
     session<T> s(p, p.slots_mb, p.segments, stages);
+    if (stages == 0 && !s.plan.fused)
+        return true;
     std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v),
                         g = host<T>(s.j.s.decay), S = host<float>(s.j.state), beta, a, b;
     if (p.beta > 0)
@@ -252,9 +263,9 @@ template <class T> static bool check(const problem &p, int stages) {
     const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]),
                  allowed = sizeof(T) == 2 ? 5e-3 : 1e-5 + p.T * 0x1p-24 * 1.5;
     const bool good = in_o <= allowed && in_state <= allowed && marked == 0;
-    printf("%-22s %s %d stages: o %.2e  state %.2e, %ld marked%s\n", p.name,
-           sizeof(T) == 2 ? "bf16" : "f32 ", s.plan.stages, in_o, in_state, marked,
-           good ? "" : "  WRONG");
+    printf("%-22s %s %d stages%s: o %.2e  state %.2e, %ld marked%s\n", p.name,
+           sizeof(T) == 2 ? "bf16" : "f32 ", s.plan.stages, s.plan.fused ? " (fused)" : "", in_o,
+           in_state, marked, good ? "" : "  WRONG");
     fflush(stdout);
     return good;
 }
@@ -278,9 +289,9 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     }
     std::sort(ms.begin(), ms.end());
     printf(
-        "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages: %.3f ms (%.3f to %.3f):",
+        "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages%s: %.3f ms (%.3f to %.3f):",
         p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, s.plan.stages,
-        ms[ms.size() / 2], ms.front(), ms.back());
+        s.plan.fused ? " (fused)" : "", ms[ms.size() / 2], ms.front(), ms.back());
     s.watch.on = true;
     cudaEventRecord(from);
     s.run();
@@ -311,7 +322,7 @@ int main(int argc, char **argv) {
     if (argc >= 2 && !strcmp(argv[1], "check")) {
         bool good = true;
         for (const problem &p : checks)
-            for (int stages = 1; stages <= 2; stages++) {
+            for (int stages = 0; stages <= 2; stages++) {
                 bool chosen = argc == 2;
                 for (int i = 2; i < argc; i++)
                     chosen |= !strcmp(argv[i], p.name);
@@ -325,7 +336,8 @@ int main(int argc, char **argv) {
     if (argc >= 2 && !strcmp(argv[1], "time")) {
         for (const problem &p : timings)
             measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
-                          argc > 3 ? atoi(argv[3]) : p.segments, argc > 4 ? atoi(argv[4]) : 2, 20);
+                          argc > 3 ? atoi(argv[3]) : p.segments,
+                          argc > 4 ? atoi(argv[4]) : p.stages, 20);
         if (argc == 2)
             measure<float>(timings[0], 512, 1, 2, 5);
         return 0;

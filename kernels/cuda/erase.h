@@ -24,16 +24,19 @@ typedef struct erase_job {
 } erase_job;
 
 // Bytes of what a form keeps: shared memory of its kernels; on the device a slot for every chunk of a head, states
-// and transitions of one segment, marks. rows: micro-steps of a chunk.
+// and transitions of one segment, marks. rows: micro-steps of a chunk. fused_shared: of the kernel that does all of it
+// at once, 0 where there is none for this call.
 typedef struct erase_sizes {
-    int rows, prepare_shared, stage, end_stage;
+    int rows, prepare_shared, stage, end_stage, fused_shared;
     size_t slot, state, transition, marks;
 } erase_sizes;
 
 // chunks: of a stretch, made and consumed before the next; segments: of a stretch, side by side; stages: chunks in
-// shared memory of the kernel that makes outputs, and of the one that makes segments' ends.
+// shared memory of the kernel that makes outputs, and of the one that makes segments' ends. fused: one kernel, without
+// slots, and nothing of the former counts.
 typedef struct erase_plan {
     int chunks, segments, stages, end_stages;
+    bool fused;
 } erase_plan;
 
 enum { ERASE_BARRIERS = 128 }; // bytes of shared memory beside the stages

@@ -49,11 +49,28 @@ __device__ __forceinline__ void ldmatrix4_transposed(uint32_t *r, const void *p)
                  : "memory");
 }
 
-// 16 bytes to shared memory without waiting, or as many zeros.
-__device__ __forceinline__ void copy16(void *to, const void *from, bool there) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(smem_address(to)),
-                 "l"(from), "r"(there ? 16 : 0)
+// The same by addresses in shared memory.
+__device__ __forceinline__ void ldmatrix4_at(uint32_t (&r)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
                  : "memory");
+}
+__device__ __forceinline__ void ldmatrix4_transposed_at(uint32_t (&r)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+// 16 bytes to shared memory without waiting, or as many zeros.
+__device__ __forceinline__ void copy16_at(uint32_t to, const void *from, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
+}
+__device__ __forceinline__ void copy16(void *to, const void *from, bool there) {
+    copy16_at(smem_address(to), from, there);
 }
 __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");

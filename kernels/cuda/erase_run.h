@@ -4,6 +4,7 @@
 #define DELTOP_CUDA_ERASE_RUN_H
 
 #include "kernels/cuda/erase.h"
+#include "kernels/cuda/erase_fused.h"
 #include "kernels/cuda/erase_march.h"
 #include "kernels/cuda/erase_prepare.h"
 #include "kernels/cuda/erase_scan.h"
@@ -19,6 +20,36 @@ template <class F, bool OUTPUTS> static int march_shared(int stages) {
     return march_map<F, OUTPUTS>::BARRIERS + stages * march_map<F, OUTPUTS>::STAGE;
 }
 
+// Calls that the fused kernel takes: pairs with decays of channels (RWKV-7) of narrow heads, all rows in 16-byte pieces.
+template <class F> static bool fuses(const steps *x) {
+    auto pieces = [](mat m) {
+        return !mat_none(m) && (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
+    };
+    return F::P::TERMS == 1 && F::PAIR && F::K == 64 && x->s.n_h == 1 &&
+           x->s.decay == DECAY_CHANNEL && mat_none(x->beta) && x->s.V % 8 == 0 && pieces(x->v) &&
+           pieces(x->decay);
+}
+template <class W> static cudaError_t run_fused(const erase_job *j, erase_space *space) {
+    typedef fused_form<64, true, W> F;
+    TRY(cudaFuncSetAttribute(fused<F>, cudaFuncAttributeMaxDynamicSharedMemorySize, F::BYTES));
+    const steps *x = &j->s;
+    const head_shape *p = &x->s;
+    erase_call s = {};
+    s.H = p->H, s.Hk = p->Hk, s.K = p->K, s.V = p->V, s.n_h = p->n_h;
+    s.T = x->T;
+    s.scale = (float)p->scale;
+    s.decay_of_channel = true;
+    s.decay = gates{x->decay.p, x->decay.ld, x->decay.esize == 2};
+    const fused_inputs in = {as<bf16>(x->q), as<bf16>(x->k), as<bf16>(x->a), as<bf16>(x->b),
+                             as<bf16>(x->v)};
+    const unsigned blocks = (unsigned)((p->V + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
+    fused<F><<<(unsigned)p->H * blocks, FUSED_THREADS, F::BYTES, j->stream>>>(
+        s, in, as<float>(j->state), as<bf16>(j->o), space->marks);
+    TRY(cudaGetLastError());
+    j->done(j->done_ctx, "fused");
+    return cudaSuccess;
+}
+
 template <class F> static erase_sizes sizes_of(const erase_job *j) {
     static_assert(march_map<F, true>::BARRIERS == (int)ERASE_BARRIERS, "as plans count them");
     const head_shape *p = &j->s.s;
@@ -28,6 +59,9 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
     z.prepare_shared = prepare_map<F>::BYTES;
     z.stage = march_map<F, true>::STAGE;
     z.end_stage = march_map<F, false>::STAGE;
+    z.fused_shared = !fuses<F>(&j->s)        ? 0
+                     : j->s.decay.esize == 2 ? fused_form<64, true, bf16>::BYTES
+                                             : fused_form<64, true, float>::BYTES;
     z.state = (size_t)p->H * (size_t)p->K * (size_t)p->V * sizeof(float);
     z.transition = (size_t)p->H * (size_t)p->K * (size_t)p->K * sizeof(float);
     z.marks =
@@ -104,6 +138,9 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
 template <class F>
 static cudaError_t run_form(const erase_job *j, const erase_plan *plan, erase_space *space) {
     typedef typename F::input T;
+    if constexpr (F::P::TERMS == 1 && F::PAIR && F::K == 64)
+        if (plan->fused)
+            return j->s.decay.esize == 2 ? run_fused<bf16>(j, space) : run_fused<float>(j, space);
     TRY(cudaFuncSetAttribute(prepare<F, T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              prepare_map<F>::BYTES));
     TRY(cudaFuncSetAttribute(march<F, T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,

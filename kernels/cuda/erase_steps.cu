@@ -8,7 +8,8 @@ enum {
     MOST_K = 256,
     MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
     FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
-    MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
+    MOST_SLOTS = 512 << 20, // bytes of chunks made ahead
+    FUSED_BLOCKS = 2 // one kernel does it all from a block for every so many multiprocessors on
 };
 
 static bool aligned(mat m) {
@@ -48,6 +49,11 @@ static int stages_for(int stage, int most, int64_t blocks, int processors) {
 // Chunks of a stretch: what memory allows, evenly; segments where heads alone leave the device idle.
 static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z) {
     const head_shape *p = &j->s.s;
+    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
+    erase_plan plan = {0, 1, 1, 1, true};
+    if (z->fused_shared && z->fused_shared <= (int)shared_memory(be) &&
+        FUSED_BLOCKS * blocks >= of(be)->processors)
+        return plan;
     const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
     const size_t chunk = z->slot * (size_t)p->H, have = of(be)->scratch_bytes;
     size_t room = MOST_SLOTS, left;
@@ -56,9 +62,10 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     int64_t most = (int64_t)(room / chunk);
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
-    erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 1, 1};
+    plan.fused = false;
+    plan.chunks = (int)((all + stretches - 1) / stretches);
     // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
-    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64), n = of(be)->processors / blocks;
+    const int64_t n = of(be)->processors / blocks;
     if (n >= 3 && plan.chunks >= 64)
         plan.segments = (int)(n > plan.chunks / 16 ? plan.chunks / 16 : n);
     const int shared = (int)shared_memory(be), processors = of(be)->processors;
@@ -80,7 +87,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     erase_sizes z = half ? erase_half_sizes(&j) : erase_exact_sizes(&j);
     erase_plan plan = plan_for(be, &j, &z);
     const int most = (int)shared_memory(be);
-    if (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most)
+    if (!plan.fused && (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most))
         return false;
     const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
     const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
@@ -106,10 +113,14 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (!cuda_ok(be, half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
                  "recurrence in chunks"))
         return true;
-    be->kernel = half ? "cuda chunks (prepare, march), fp16 products"
-                      : "cuda chunks (prepare, march), products of three bf16 terms";
-    snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
-             plan.segments, plan.chunks);
+    be->kernel = plan.fused ? "cuda chunks (fused), fp16 products"
+                 : half     ? "cuda chunks (prepare, march), fp16 products"
+                            : "cuda chunks (prepare, march), products of three bf16 terms";
+    if (plan.fused)
+        snprintf(be->kernel_why, sizeof be->kernel_why, "heads enough");
+    else
+        snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
+                 plan.segments, plan.chunks);
     if (half) { // what fp16 could not hold, micro-step by micro-step
         mat from = {start, (int64_t)p->H * p->K, p->V, p->V, (int)sizeof(float)};
         bool made = !mat_none(s->beta) && s->beta.esize != 4;
