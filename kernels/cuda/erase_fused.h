@@ -1,7 +1,10 @@
-// kernels/cuda/erase_fused.h - a chunked erase recurrence in one kernel, for calls with heads enough to fill a device: a
-// block carries 64 columns of values of one head and makes everything of 64 rows in shared memory, a warp 16 rows
-// (erase_rows.h), before its warps, of 16 columns each, carry the state through them. Nothing but inputs and outputs
-// moves through memory; four blocks of K = 64 on a multiprocessor hide each other's copies and barriers.
+// kernels/cuda/erase_fused.h - the kernels that make parts of 16 rows (erase_rows.h) and carry states through them.
+//
+//   fused        everything at once, for calls with heads enough to fill a device: a block carries 64 columns of values of
+//                one head; its warps make a part each, then march through all four, 16 columns each. Nothing but inputs
+//                and outputs moves through memory; four blocks of K = 64 on a multiprocessor hide each other's waits.
+//   make_parts   all parts of a stretch side by side, to slots in memory;
+//   march_parts  states through these, also of segments (erase_march.h), by way of a ring of slots in shared memory.
 //
 // States are held as in erase_march.h: H^T [16, K] in accumulators, times a power of two.
 #ifndef DELTOP_CUDA_ERASE_FUSED_H
@@ -10,22 +13,27 @@
 #include "kernels/cuda/erase_march.h"
 #include "kernels/cuda/erase_rows.h"
 
-enum { FUSED_THREADS = 32 * MARCH_WARPS };
+enum {
+    FUSED_THREADS = 32 * PARTS,
+    LOOK = 8,       // parts between looks at the size of a state
+    LEAST_SIZE = 0, // log2: smaller ones grow, so that 2^c of a decay is no loss
+};
+static_assert(PARTS == MARCH_WARPS, "the warps that make parts march through them");
 
-// What a block needs to know of a call beside erase_call.
-struct fused_inputs {
-    view<bf16> q, k, a, b, v; // k of ERASE_KEY: what b is too
+// Of a call, beside erase_call.
+struct part_inputs {
+    view<bf16> q, k, a, b, v; // a, b: of ERASE_PAIR
 };
 
-// A tile's rows from `from` on, `bytes` of each (whole 16-byte pieces); zeros for other rows and behind `bytes`.
+// Rows of a tile by one warp, `bytes` of each (whole 16-byte pieces); zeros for other rows and behind `bytes`.
 template <int LINE, bool SWIZZLED>
 ERASE_DEVICE void fetch_tile(uint32_t to, const char *from, int64_t ld, int rows, int bytes) {
-    constexpr int PIECES = LINE / 16, STEP = FUSED_THREADS / PIECES;
-    const int row0 = threadIdx.x / PIECES, piece = threadIdx.x % PIECES;
+    constexpr int PIECES = LINE / 16, STEP = 32 / PIECES;
+    const int lane = threadIdx.x % 32, row0 = lane / PIECES, piece = lane % PIECES;
     const bool there = piece * 16 < bytes;
     const char *at = from + (there ? piece * 16 : 0);
 #pragma unroll
-    for (int i = 0; i < ROWS / STEP; i++) {
+    for (int i = 0; i < PART / STEP; i++) {
         const int row = row0 + i * STEP;
         const int place = SWIZZLED ? row * LINE + piece / 8 * 128 + ((piece ^ row) % 8) * 16
                                    : row * LINE + piece * 16;
@@ -34,18 +42,20 @@ ERASE_DEVICE void fetch_tile(uint32_t to, const char *from, int64_t ld, int rows
     }
 }
 
+// What the part at row t0 of a head is made from, by one warp.
 template <class F>
-ERASE_DEVICE void fetch_rows(const erase_call &s, const fused_inputs &x, uint32_t stage, int h,
-                             int hk, int column, int64_t t0) {
+ERASE_DEVICE void fetch_part(const erase_call &s, const part_inputs &x, uint32_t part, int h,
+                             int hk, int64_t t0) {
     typedef typename F::W W;
-    const int rows = (int)min((int64_t)ROWS, s.T - t0), width = min(64, s.V - column);
+    const int rows = (int)max((int64_t)0, min((int64_t)PART, s.T - t0));
+    if (rows == 0)
+        t0 = 0;
     auto tile = [&](int place, view<bf16> m, int64_t from) {
-        fetch_tile<F::LINE, true>(stage + place, (const char *)(m.row(t0) + from), m.ld * 2, rows,
+        fetch_tile<F::LINE, true>(part + place, (const char *)(m.row(t0) + from), m.ld * 2, rows,
                                   2 * s.K);
     };
     fetch_tile<F::DECAY_LINE, false>(
-        stage + F::DECAYS,
-        (const char *)((const W *)s.decay.p + t0 * s.decay.ld + (int64_t)h * s.K),
+        part + F::DECAYS, (const char *)((const W *)s.decay.p + t0 * s.decay.ld + (int64_t)h * s.K),
         s.decay.ld * (int)sizeof(W), rows, (int)sizeof(W) * s.K);
     tile(F::Q, x.q, (int64_t)hk * s.K);
     tile(F::KK, x.k, (int64_t)hk * s.K);
@@ -53,27 +63,53 @@ ERASE_DEVICE void fetch_rows(const erase_call &s, const fused_inputs &x, uint32_
         tile(F::E, x.b, (int64_t)hk * s.K);
         tile(F::A, x.a, (int64_t)h * s.K);
     }
-    fetch_tile<F::V_LINE, true>(stage + F::V,
-                                (const char *)(x.v.row(t0) + (int64_t)h * s.V + column), x.v.ld * 2,
-                                rows, 2 * width);
+}
+// Values of 16 rows and 64 columns; by one warp.
+template <class F>
+ERASE_DEVICE void fetch_values(const erase_call &s, view<bf16> v, uint32_t to, int h, int column,
+                               int64_t t0) {
+    const int rows = (int)max((int64_t)0, min((int64_t)PART, s.T - t0));
+    fetch_tile<F::V_LINE, true>(to,
+                                (const char *)(v.row(rows ? t0 : 0) + (int64_t)h * s.V + column),
+                                v.ld * 2, rows, 2 * min((int)MARCH_COLUMNS, s.V - column));
+}
+template <class F> ERASE_DEVICE float take_beta(const erase_call &s, int h, int64_t t0) {
+    const int64_t t = t0 + threadIdx.x % 32;
+    return F::PAIR || threadIdx.x % 32 >= PART || t >= s.T ? 0
+           : s.beta.p                                      ? s.beta.at(t * s.beta.ld + h)
+                                                           : 1;
 }
 
 // What a warp carries: H^T of its 16 columns, times `size`. As laid out by mma: columns lane / 4, + 8, channels 8 i + 2
 // (lane mod 4) + {0, 1}.
-template <class F> struct fused_state {
+template <class F> struct part_state {
     float H[F::K / 8][4];
     float size, spoiled; // spoiled: NaN once anything was not finite
+    // 2^c of the part before, which still waits to be multiplied by; or NULL.
+    const unsigned char *pending;
 };
 
 ERASE_DEVICE uint4 operand(const unsigned char *p) {
     return *(const uint4 *)(p + threadIdx.x % 32 * 16);
 }
-
-template <class F> ERASE_DEVICE void scale_state(fused_state<F> &s, const unsigned char *factors) {
+ERASE_DEVICE float2 factor_of(const unsigned char *factors, int i) {
+    return *(const float2 *)(factors + 32 * i + threadIdx.x % 4 * 8);
+}
+template <int N> ERASE_DEVICE void scale_state(float (&H)[N][4], const unsigned char *by) {
 #pragma unroll
-    for (int i = 0; i < F::K / 8; i++) {
-        const float2 g = *(const float2 *)(factors + 32 * i + threadIdx.x % 4 * 8);
-        s.H[i][0] *= g.x, s.H[i][1] *= g.y, s.H[i][2] *= g.x, s.H[i][3] *= g.y;
+    for (int i = 0; i < N; i++) {
+        const float2 g = factor_of(by, i);
+        H[i][0] *= g.x, H[i][1] *= g.y, H[i][2] *= g.x, H[i][3] *= g.y;
+    }
+}
+template <int N>
+ERASE_DEVICE void scale_state(float (&H)[N][4], const unsigned char *by,
+                              const unsigned char *and_by) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const float2 x = factor_of(by, i), y = factor_of(and_by, i);
+        const float2 g = make_float2(x.x * y.x, x.y * y.y);
+        H[i][0] *= g.x, H[i][1] *= g.y, H[i][2] *= g.x, H[i][3] *= g.y;
     }
 }
 
@@ -88,34 +124,40 @@ ERASE_DEVICE void take_values(uint32_t at, float size, float (&x)[2][4]) {
         x[j / 2][2 * (j & 1) + 1] = v.y * size;
     }
 }
+ERASE_DEVICE float largest(const float (&x)[4]) {
+    return fmaxf(fmaxf(fabsf(x[0]), fabsf(x[1])), fmaxf(fabsf(x[2]), fabsf(x[3])));
+}
 
 ERASE_DEVICE void pack4(uint32_t (&to)[4], const float (&x)[4], const float (&y)[4]) {
     to[0] = pack2(x[0], x[1]), to[1] = pack2(x[2], x[3]);
     to[2] = pack2(y[0], y[1]), to[3] = pack2(y[2], y[3]);
 }
+// What that leaves.
+ERASE_DEVICE void pack4_rest(uint32_t (&to)[4], const uint32_t (&near)[4], const float (&x)[4],
+                             const float (&y)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float2 kept = __half22float2(*(const __half2 *)&near[i]);
+        const float *from = (i < 2 ? x : y) + 2 * (i & 1);
+        to[i] = pack2(from[0] - kept.x, from[1] - kept.y);
+    }
+}
 
 // The state of the warp through one part; its outputs (times the state's size) to O: rows lane / 4, + 8, columns 8 i + 2
-// (lane mod 4) + {0, 1} of the warp's. `pending`: 2^c of the part before, where that still waits, else NULL.
-template <class F>
-ERASE_DEVICE void march_part(fused_state<F> &s, const unsigned char *stage, uint32_t address,
-                             int part, uint32_t values, const unsigned char *&pending,
+// (lane mod 4) + {0, 1} of the warp's. values: address for take_values.
+template <class F, bool OUTPUTS>
+ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32_t values,
                              float (&O)[2][4]) {
     constexpr int K = F::K;
-    const unsigned char *decays = stage + F::DECAYS + part * F::PART_DECAYS,
-                        *more = stage + F::MORE + part * F::PART_MORE;
-    const int flags = ((const int *)(stage + F::FLAGS))[part];
-    const uint32_t rows = address + part * F::PART_TILE + lane_row<F::LINE, true>(),
-                   cols = address + part * F::PART_TILE + lane_row<F::LINE, false>();
-    if (pending)
-        scale_state<F>(s, pending);
-    if (!(flags & STRONG))
-        scale_state<F>(s, more + F::MIDDLE);
+    const int flags = *(const int *)(part + F::FLAGS);
+    const uint32_t address = smem_address(part), rows = address + lane_row<F::LINE, true>(),
+                   cols = address + lane_row<F::LINE, false>();
     float R[2][4] = {}, V[2][4];
     uint32_t v[4];
-    take_values(values + part * F::PART_V, s.size, V);
+    take_values(values, s.size, V);
     pack4(v, V[0], V[1]);
     if constexpr (F::PAIR) {
-        const uint4 f = operand(more + F::S_K);
+        const uint4 f = operand(part + F::S_K);
         multiply_at(R[0], v, f.x, f.z);
         multiply_at(R[1], v, f.y, f.w);
     } else {
@@ -123,41 +165,57 @@ ERASE_DEVICE void march_part(fused_state<F> &s, const unsigned char *stage, uint
         for (int i = 0; i < 8; i++)
             R[i / 4][i % 4] = V[i / 4][i % 4];
     }
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            O[i][j] = 0;
+    if (flags & STRONG) {
+        if (s.pending)
+            scale_state(s.H, s.pending);
+    } else if (s.pending) {
+        scale_state(s.H, s.pending, part + F::MIDDLE);
+    } else {
+        scale_state(s.H, part + F::MIDDLE);
+    }
+    uint32_t h[K / 16][4];
+    float more[2][4] = {}; // of R: two chains of products are shorter than one
 #pragma unroll
     for (int i = 0; i < K / 16; i++) {
-        uint32_t a[4], e[4], q[4];
-        pack4(a, s.H[2 * i], s.H[2 * i + 1]);
+        uint32_t e[4];
+        pack4(h[i], s.H[2 * i], s.H[2 * i + 1]);
         ldmatrix4_at(e, at_step(cols, i) + F::E);
-        ldmatrix4_at(q, at_step(rows, i) + F::Q);
-        multiply_at(R[0], a, e[0], e[1]);
-        multiply_at(R[1], a, e[2], e[3]);
-        multiply_at(O[0], q, a[0], a[2]);
-        multiply_at(O[1], q, a[1], a[3]);
+        multiply_at(i % 2 ? more[0] : R[0], h[i], e[0], e[1]);
+        multiply_at(i % 2 ? more[1] : R[1], h[i], e[2], e[3]);
     }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        R[i / 4][i % 4] += more[i / 4][i % 4];
     if (flags & STRONG)
-        scale_state<F>(s, more + F::MIDDLE);
-    uint32_t u[4];
-    {
-        float U[2][4] = {};
-        uint32_t r[4];
-        pack4(r, R[0], R[1]);
-        const uint4 t = operand(decays + F::T);
-        if (flags & TWO_TERMS) {
-            const uint4 rest = operand(decays + F::T_REST);
-            multiply_at(U[0], r, rest.x, rest.z);
-            multiply_at(U[1], r, rest.y, rest.w);
-        }
-        multiply_at(U[0], r, t.x, t.z);
-        multiply_at(U[1], r, t.y, t.w);
-        pack4(u, U[0], U[1]);
+        scale_state(s.H, part + F::MIDDLE);
+    float U[2][4] = {};
+    uint32_t u[4], r[4];
+    pack4(r, R[0], R[1]);
+    const uint4 t = operand(part + F::T);
+    if (flags & TWO_TERMS) {
+        const uint4 rest = operand(part + F::T_REST);
+        multiply_at(U[0], r, rest.x, rest.z);
+        multiply_at(U[1], r, rest.y, rest.w);
+        pack4_rest(u, r, R[0], R[1]);
+        multiply_at(U[0], u, t.x, t.z);
+        multiply_at(U[1], u, t.y, t.w);
     }
-    auto query = [&](const unsigned char *scores, const uint32_t(&x)[4]) {
-        const uint4 f = operand(scores);
+    multiply_at(U[0], r, t.x, t.z);
+    multiply_at(U[1], r, t.y, t.w);
+    if (OUTPUTS) {
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            O[i / 4][i % 4] = 0;
+#pragma unroll
+        for (int i = 0; i < K / 16; i++) {
+            uint32_t q[4];
+            ldmatrix4_at(q, at_step(rows, i) + F::Q);
+            multiply_at(O[0], q, h[i][0], h[i][2]);
+            multiply_at(O[1], q, h[i][1], h[i][3]);
+        }
+    }
+    auto query = [&](int scores, const uint32_t(&x)[4]) {
+        const uint4 f = operand(part + scores);
         const uint32_t p[4] = {f.x, f.y, f.z, f.w};
         multiply_at(O[0], p, x[0], x[2]);
         multiply_at(O[1], p, x[1], x[3]);
@@ -172,119 +230,141 @@ ERASE_DEVICE void march_part(fused_state<F> &s, const unsigned char *stage, uint
         }
     };
     if constexpr (F::PAIR) {
-        query(more + F::P_K, v);
         write(F::KK, v);
+        if (OUTPUTS)
+            query(F::P_K, v);
     }
-    query(decays + F::P, u);
+    pack4(u, U[0], U[1]);
     write(F::A, u);
-    pending = flags & STRONG ? NULL : more + F::MIDDLE;
+    if (OUTPUTS)
+        query(F::P, u);
+    if (flags & TWO_TERMS) {
+        pack4_rest(r, u, U[0], U[1]);
+        write(F::A, r);
+        if (OUTPUTS)
+            query(F::P, r);
+    }
+    s.pending = flags & STRONG ? NULL : part + F::MIDDLE;
 }
 
-// Blocks: heads x 64 columns of values.
+// Where a warp's state stands: channels k0 + .., columns v0, v0 + 8 of a matrix.
+template <class F, class Do> ERASE_DEVICE void each_of_state(int column, Do what) {
+    const int v0 = column + threadIdx.x % 32 / 4, k0 = 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int i = 0; i < F::K / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            what(i, j, k0 + 8 * i + j % 2, v0 + j / 2 * 8);
+}
+template <class F> ERASE_DEVICE void resize(part_state<F> &s, float most) {
+#pragma unroll
+    for (int i = 0; i < F::K / 8; i++)
+        most = fmaxf(most, largest(s.H[i]));
+    const float step = size_step(most, s.size, LEAST_SIZE);
+    s.size *= step;
+#pragma unroll
+    for (int i = 0; i < F::K / 8; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            s.H[i][j] *= step;
+}
+// The warp's outputs of 16 rows from t0 on; `to`: its columns of row t0.
+template <class F>
+ERASE_DEVICE void put_outputs(part_state<F> &s, const float (&O)[2][4], float out, bf16 *to,
+                              int64_t ld, int rows, int columns, bool pairs) {
+    const int r = threadIdx.x % 32 / 4, x = 2 * (threadIdx.x % 4);
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+        s.spoiled = fmaf(O[0][2 * e], 0.0f, fmaf(O[0][2 * e + 1], 0.0f, s.spoiled));
+        s.spoiled = fmaf(O[1][2 * e], 0.0f, fmaf(O[1][2 * e + 1], 0.0f, s.spoiled));
+        if (r + 8 * e >= rows)
+            continue;
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float y = out * O[i][2 * e], z = out * O[i][2 * e + 1];
+            bf16 *p = to + (r + 8 * e) * ld + x + 8 * i;
+            if (pairs) {
+                put2(p, y, z);
+            } else {
+                if (x + 8 * i < columns)
+                    put(p, y);
+                if (x + 8 * i + 1 < columns)
+                    put(p + 1, z);
+            }
+        }
+    }
+}
+ERASE_DEVICE bool in_pairs(const erase_call &s, view<bf16> o, int column) {
+    return column + COLUMNS <= s.V && s.V % 2 == 0 && o.ld % 2 == 0 && (uintptr_t)o.p % 4 == 0;
+}
+ERASE_DEVICE void mark(int *marks, const erase_call &s, int h, int column, float spoiled) {
+    if (!__all_sync(~0u, spoiled == 0) && threadIdx.x % 32 == 0 && column < s.V)
+        marks[(int64_t)h * ((s.V + COLUMNS - 1) / COLUMNS) + column / COLUMNS] = 1;
+}
+
+// Blocks: heads x 64 columns of values. Shared memory: parts, then their values.
+template <class F> constexpr int fused_shared() {
+    return PARTS * (F::BYTES + F::V_TILE);
+}
 template <class F>
 __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
-    fused(erase_call s, fused_inputs x, view<float> state, view<bf16> o, int *marks) {
-    constexpr int K = F::K;
+    fused(erase_call s, part_inputs x, view<float> state, view<bf16> o, int *marks) {
     SHARED_MEMORY(stage);
-    const uint32_t address = smem_address(stage);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t all_values = smem_address(stage) + PARTS * F::BYTES;
+    const int warp = threadIdx.x / 32;
     const int tiles = (s.V + MARCH_COLUMNS - 1) / MARCH_COLUMNS, h = blockIdx.x / tiles,
               hk = h / (s.H / s.Hk), column = blockIdx.x % tiles * MARCH_COLUMNS,
               mine = column + warp * COLUMNS;
     float *at = state.row((int64_t)h * s.K);
-    const int v0 = mine + lane / 4, k0 = 2 * (lane % 4);
-    fused_state<F> mine_state;
-    fused_state<F> &m = mine_state;
+    part_state<F> m;
     m.size = 1, m.spoiled = 0;
-#pragma unroll
-    for (int i = 0; i < K / 8; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int k = k0 + 8 * i + j % 2, c = v0 + j / 2 * 8;
-            m.H[i][j] = k < s.K && c < s.V ? at[k * state.ld + c] : 0;
-        }
+    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+        m.H[i][j] = k < s.K && c < s.V ? at[k * state.ld + c] : 0;
+    });
     const uint32_t values =
-        address + F::V + (lane_row<F::V_LINE, false>() ^ (uint32_t)(warp * COLUMNS * 2));
-    const bool pairs =
-        mine + COLUMNS <= s.V && s.V % 2 == 0 && o.ld % 2 == 0 && (uintptr_t)o.p % 4 == 0;
+        all_values + (lane_row<F::V_LINE, false>() ^ (uint32_t)(warp * COLUMNS * 2));
+    const bool pairs = in_pairs(s, o, mine);
     for (int64_t t0 = 0; t0 < s.T; t0 += ROWS) {
         if (t0 > 0)
             __syncthreads(); // nobody reads the rows before any more
-        fetch_rows<F>(s, x, address, h, hk, column, t0);
-        const int64_t t = t0 + warp * PART + lane;
-        const float beta = F::PAIR || lane >= PART || t >= s.T ? 0
-                           : s.beta.p                          ? s.beta.at(t * s.beta.ld + h)
-                                                               : 1;
+        unsigned char *own = stage + warp * F::BYTES;
+        const int64_t own_t0 = t0 + warp * PART;
+        fetch_part<F>(s, x, smem_address(own), h, hk, own_t0);
+        fetch_values<F>(s, x.v, all_values + warp * F::V_TILE, h, column, own_t0);
+        const float beta = take_beta<F>(s, h, own_t0);
         copies_wait();
-        __syncthreads();
-        make_part<F>(stage, warp, beta);
+        __syncwarp();
+        make_part<F>(own, beta);
         __syncthreads();
         if (t0 / ROWS % RESIZE == 0) {
             float most = 0;
 #pragma unroll 1
             for (int part = 0; part < PARTS; part++) {
                 float v[2][4];
-                take_values(values + part * F::PART_V, m.size, v);
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    most = fmaxf(most, fabsf(v[i / 4][i % 4]));
+                take_values(values + part * F::V_TILE, m.size, v);
+                most = fmaxf(most, fmaxf(largest(v[0]), largest(v[1])));
             }
-#pragma unroll
-            for (int i = 0; i < K / 8; i++)
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    most = fmaxf(most, fabsf(m.H[i][j]));
-            const float step = size_step(most, m.size);
-            m.size *= step;
-#pragma unroll
-            for (int i = 0; i < K / 8; i++)
-#pragma unroll
-                for (int j = 0; j < 4; j++)
-                    m.H[i][j] *= step;
+            resize(m, most);
         }
         const float out = s.scale / m.size;
-        const unsigned char *pending = NULL;
+        m.pending = NULL;
 #pragma unroll 1
         for (int part = 0; part < PARTS; part++) {
             float O[2][4];
-            march_part<F>(m, stage, address, part, values, pending, O);
-            bf16 *to = o.row(t0) + (int64_t)h * s.V + mine + k0;
-#pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const int row = PART * part + lane / 4 + 8 * e;
-                m.spoiled = fmaf(O[0][2 * e], 0.0f, fmaf(O[0][2 * e + 1], 0.0f, m.spoiled));
-                m.spoiled = fmaf(O[1][2 * e], 0.0f, fmaf(O[1][2 * e + 1], 0.0f, m.spoiled));
-                if (t0 + row >= s.T)
-                    continue;
-#pragma unroll
-                for (int i = 0; i < 2; i++) {
-                    const float y = out * O[i][2 * e], z = out * O[i][2 * e + 1];
-                    bf16 *p = to + row * o.ld + 8 * i;
-                    if (pairs) {
-                        put2(p, y, z);
-                    } else {
-                        if (mine + k0 + 8 * i < s.V)
-                            put(p, y);
-                        if (mine + k0 + 8 * i + 1 < s.V)
-                            put(p + 1, z);
-                    }
-                }
-            }
+            march_part<F, true>(m, stage + part * F::BYTES, values + part * F::V_TILE, O);
+            const int64_t t = t0 + part * PART;
+            put_outputs(m, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
+                        (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
         }
-        if (pending)
-            scale_state<F>(m, pending);
+        if (m.pending)
+            scale_state(m.H, m.pending);
     }
-#pragma unroll
-    for (int i = 0; i < K / 8; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const int k = k0 + 8 * i + j % 2, c = v0 + j / 2 * 8;
-            m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);
-            if (k < s.K && c < s.V)
-                at[k * state.ld + c] = m.H[i][j] / m.size;
-        }
-    if (!__all_sync(~0u, m.spoiled == 0) && lane == 0 && mine < s.V)
-        marks[(int64_t)h * ((s.V + COLUMNS - 1) / COLUMNS) + mine / COLUMNS] = 1;
+    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+        m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);
+        if (k < s.K && c < s.V)
+            at[k * state.ld + c] = m.H[i][j] / m.size;
+    });
+    mark(marks, s, h, mine, m.spoiled);
 }
 
 #endif

@@ -72,6 +72,13 @@ __device__ __forceinline__ void copy16_at(uint32_t to, const void *from, bool th
 __device__ __forceinline__ void copy16(void *to, const void *from, bool there) {
     copy16_at(smem_address(to), from, there);
 }
+// One group of copies; until at most `left` of them are under way.
+__device__ __forceinline__ void copies_commit() {
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+template <int left> __device__ __forceinline__ void copies_wait_but() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory");
+}
 __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
 }
@@ -103,6 +110,23 @@ __device__ __forceinline__ void stretch_fetch(uint64_t *b, void *to, const void 
 #else
     for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)
         copy16((char *)to + i, (const char *)from + i, true);
+#endif
+}
+// The other way, by one warp, of what its lanes wrote before a __syncwarp(); done when it returns.
+__device__ __forceinline__ void stretch_keep(void *to, const void *from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) {
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),
+                     "r"(smem_address(from)), "r"(bytes)
+                     : "memory");
+        asm volatile("cp.async.bulk.commit_group;\n" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;\n" ::: "memory");
+    }
+#else
+    for (int i = 16 * (threadIdx.x % 32); i < bytes; i += 512)
+        *(uint4 *)((char *)to + i) = *(const uint4 *)((const char *)from + i);
 #endif
 }
 __device__ __forceinline__ void stretch_wait(uint64_t *b, uint32_t parity) {

@@ -10,7 +10,7 @@
 //                H <- 2^c . (H_ + K^T U)     or A^T U + K^T V
 //
 // N strictly below the diagonal, scores of queries up to it. No tile is needed twice, one for the start and one for the
-// end, as 2^c goes to the state. Where a channel decays by more than 2^-15 decays are folded in by running
+// end, as 2^c goes to the state. Where a channel decays by more than 2^-22 decays are folded in by running
 // products, E and Q anchored at the part's start, A and K at its end (`strong`): H_ = H, and the decay stands between.
 #ifndef DELTOP_CUDA_ERASE_ROWS_H
 #define DELTOP_CUDA_ERASE_ROWS_H
@@ -19,27 +19,25 @@
 
 enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 };
 
-#define MILD_PART  (-15.0f) // least log2 decay of a part
-#define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for a second term
+#define MILD_PART  (-22.0f) // least log2 decay of a part
+#define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for second terms
 
-// W: type of the decays. Shared memory, in bytes, of 64 rows. Tiles are rows of K fp16 numbers (bfloat16 as fetched), the
-// 16-byte pieces of a row exchanged by row mod 8; values are 64 columns.
-template <int KEYS, bool PAIR_, class W_> struct fused_form {
+// W: type of the decays. What a part is made in, in bytes: tiles are rows of K fp16 numbers (bfloat16 as fetched), the
+// 16-byte pieces of a row exchanged by row mod 8; then T in two terms, flags, and scores, each 512 bytes as operands
+// are laid out (operand_at). What the state needs comes first where that is fetched alone (PREFIX).
+template <int KEYS, bool PAIR_, class W_> struct part_form {
     typedef W_ W;
     static constexpr bool PAIR = PAIR_;
-    static constexpr int K = KEYS, LINE = 2 * K, TILE = ROWS * LINE, PART_TILE = PART * LINE;
-    static constexpr int V_LINE = 128, PART_V = PART * V_LINE;
-    static constexpr int Q = 0, E = TILE, KK = 2 * TILE, A = PAIR ? 3 * TILE : KK,
-                         V = PAIR ? 4 * TILE : 3 * TILE;
-    // Decays of a part; once they are read N, then T in two terms, and the scores of queries (with a of PAIR).
-    static constexpr int DECAYS = V + ROWS * V_LINE, DECAY_LINE = K * (int)sizeof(W),
-                         PART_DECAYS = PART * DECAY_LINE, N_LINE = 20, T = 0, T_REST = 512,
-                         P = PART * N_LINE * 4;
-    // Of each part besides: PAIR: scores with k; then 2^c.
-    static constexpr int MORE = DECAYS + PARTS * PART_DECAYS, P_K = 0, S_K = 512,
-                         MIDDLE = PAIR ? 1024 : 0, PART_MORE = MIDDLE + 4 * K;
-    static constexpr int FLAGS = MORE + PARTS * PART_MORE, BYTES = FLAGS + 16;
-    static_assert(P + 512 <= PART_DECAYS, "scores take the place of decays");
+    static constexpr int K = KEYS, LINE = 2 * K, TILE = PART * LINE, V_LINE = 128,
+                         V_TILE = PART * V_LINE, DECAY_LINE = K * (int)sizeof(W), N_LINE = 20;
+    static constexpr int E = 0, KK = TILE, A = PAIR ? 2 * TILE : KK, T = A + TILE, T_REST = T + 512,
+                         FLAGS = T + 1024, S_K = T + PART * N_LINE * 4,
+                         MIDDLE = PAIR ? S_K + 512 : S_K, PREFIX = MIDDLE + 4 * K, P = PREFIX,
+                         P_K = P + 512, Q = PAIR ? P_K + 512 : P_K, SLOT = Q + TILE;
+    // N takes the place of T and the flags; decays as fetched stand where scores will, if they fit there.
+    static constexpr int DECAY_BYTES = PART * DECAY_LINE, DECAYS = Q - T >= DECAY_BYTES ? T : SLOT,
+                         BYTES = DECAYS == T ? SLOT : SLOT + DECAY_BYTES;
+    static_assert(N_LINE * 4 * PART >= 1024 + 16 && BYTES % 128 == 0, "room for T and the flags");
 };
 
 ERASE_DEVICE void multiply_at(float (&d)[4], const uint32_t *a, uint32_t b0, uint32_t b1) {
@@ -82,19 +80,17 @@ ERASE_DEVICE float2 two_decays(const unsigned char *p, float) {
 // What a lane knows of its part while it is made. Channels of a lane: 64 i + 2 lane, + 1.
 template <class F> struct part_maker {
     static constexpr int HALVES = F::K / 64;
-    unsigned char *tiles, *decays, *more; // of the part
-    uint32_t lane_at[8];                  // offsets of the lane's channels in rows r mod 8
+    unsigned char *part;
+    uint32_t lane_at[8]; // offsets of the lane's channels in rows r mod 8
 
-    ERASE_DEVICE part_maker(unsigned char *stage, int part)
-        : tiles(stage + part * F::PART_TILE), decays(stage + F::DECAYS + part * F::PART_DECAYS),
-          more(stage + F::MORE + part * F::PART_MORE) {
+    ERASE_DEVICE part_maker(unsigned char *at_part) : part(at_part) {
         const uint32_t at = threadIdx.x % 32 * 4;
 #pragma unroll
         for (int i = 0; i < 8; i++)
             lane_at[i] = at ^ (uint32_t)(i * 16);
     }
     ERASE_DEVICE uint32_t *place(int tile, int half, int r) const {
-        return (uint32_t *)(tiles + lane_at[r % 8] + tile + r * F::LINE + half * 128);
+        return (uint32_t *)(part + lane_at[r % 8] + tile + r * F::LINE + half * 128);
     }
     ERASE_DEVICE float2 take(int tile, int half, int r) const {
         return two_bf16(*place(tile, half, r));
@@ -103,15 +99,15 @@ template <class F> struct part_maker {
         *place(tile, half, r) = pack2(x.x, x.y);
     }
     ERASE_DEVICE float2 decay(int half, int r) const {
-        return two_decays(decays + r * F::DECAY_LINE +
+        return two_decays(part + F::DECAYS + r * F::DECAY_LINE +
                               (64 * half + 2 * (threadIdx.x % 32)) * (int)sizeof(typename F::W),
                           typename F::W());
     }
     ERASE_DEVICE float *n(int i, int j) const {
-        return (float *)decays + i * F::N_LINE + j;
+        return (float *)(part + F::T) + i * F::N_LINE + j;
     }
     ERASE_DEVICE void keep_middle(int half, float2 x) const {
-        *(float2 *)(more + F::MIDDLE + 256 * half + threadIdx.x % 32 * 8) = x;
+        *(float2 *)(part + F::MIDDLE + 256 * half + threadIdx.x % 32 * 8) = x;
     }
 };
 
@@ -124,8 +120,8 @@ ERASE_DEVICE float2 exp2_of(float2 x) {
 
 // Scores of whatever decays: running products in float32, a row of columns after the other.
 template <class F>
-static __device__ __noinline__ void make_strong(unsigned char *stage, int part, float beta) {
-    const part_maker<F> m(stage, part);
+static __device__ __noinline__ void make_strong(unsigned char *part, float beta) {
+    const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64;
     const int lane = threadIdx.x % 32;
     float2 w[HALVES][PART], all[HALVES];
@@ -138,14 +134,19 @@ static __device__ __noinline__ void make_strong(unsigned char *stage, int part, 
             all[h].x += g.x, all[h].y += g.y;
             w[h][r] = make_float2(expf(g.x), expf(g.y));
         }
-        m.keep_middle(h, make_float2(expf(all[h].x), expf(all[h].y)));
     }
-    __syncwarp();
-    for (int i = lane; i < (F::P + 512) / 16; i += 32)
-        *(uint4 *)(m.decays + 16 * i) = make_uint4(0, 0, 0, 0);
+    __syncwarp(); // decays are read
+#pragma unroll
+    for (int h = 0; h < HALVES; h++)
+        m.keep_middle(h, make_float2(expf(all[h].x), expf(all[h].y)));
+    auto clear = [&](int from, int bytes) {
+        for (int i = 16 * lane; i < bytes; i += 512)
+            *(uint4 *)(m.part + from + i) = make_uint4(0, 0, 0, 0);
+    };
+    clear(F::T, PART * F::N_LINE * 4);
+    clear(F::P, F::PAIR ? 1024 : 512);
     if (F::PAIR)
-        for (int i = lane; i < 64; i += 32)
-            *(uint4 *)(m.more + 16 * i) = make_uint4(0, 0, 0, 0);
+        clear(F::S_K, 512);
     __syncwarp();
     constexpr int E = F::PAIR ? F::E : F::KK;
 #pragma unroll 1
@@ -154,7 +155,7 @@ static __device__ __noinline__ void make_strong(unsigned char *stage, int part, 
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             const unsigned char *p =
-                m.tiles + ((uint32_t)lane * 4 ^ (uint32_t)(j % 8 * 16)) + j * F::LINE + h * 128;
+                m.part + ((uint32_t)lane * 4 ^ (uint32_t)(j % 8 * 16)) + j * F::LINE + h * 128;
             k[h] = two_bf16(*(const uint32_t *)(p + F::KK));
             a[h] = F::PAIR ? two_bf16(*(const uint32_t *)(p + F::A)) : k[h];
         }
@@ -190,13 +191,13 @@ static __device__ __noinline__ void make_strong(unsigned char *stage, int part, 
                 ek = sum(ek), qk = sum(qk);
             const float by = F::PAIR ? 1 : -__shfl_sync(~0u, beta, i);
             if (lane == 0) {
-                put((__half *)(m.decays + F::P + operand_at(i, j)), qa);
+                put((__half *)(m.part + F::P + operand_at(i, j)), qa);
                 if (F::PAIR)
-                    put((__half *)(m.more + F::P_K + operand_at(i, j)), qk);
+                    put((__half *)(m.part + F::P_K + operand_at(i, j)), qk);
                 if (i > j) {
                     *m.n(i, j) = by * ea;
                     if (F::PAIR)
-                        put((__half *)(m.more + F::S_K + operand_at(i, j)), ek);
+                        put((__half *)(m.part + F::S_K + operand_at(i, j)), ek);
                 }
             }
         }
@@ -228,8 +229,7 @@ static __device__ __noinline__ void make_strong(unsigned char *stage, int part, 
 
 // Tiles anchored in the middle, and their scores on tensor cores. l: decays summed.
 template <class F>
-ERASE_DEVICE void make_mild(const part_maker<F> &m, uint32_t tiles, float2 (&l)[F::K / 64][PART],
-                            float beta) {
+ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int h = 0; h < F::K / 64; h++) {
@@ -255,7 +255,7 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, uint32_t tiles, float2 (&l)[
     __syncwarp();
     constexpr int KINDS = F::PAIR ? 2 : 1;
     float e[KINDS][2][4] = {}, q[KINDS][2][4] = {}; // with k, then with a
-    const uint32_t rows = tiles + lane_row<F::LINE, true>(),
+    const uint32_t tiles = smem_address(m.part), rows = tiles + lane_row<F::LINE, true>(),
                    cols = tiles + lane_row<F::LINE, false>();
 #pragma unroll
     for (int i = 0; i < F::K / 16; i++) {
@@ -284,10 +284,10 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, uint32_t tiles, float2 (&l)[
         *(uint4 *)(to + 16 * lane) =
             make_uint4(pack2(first.x, first.y), pack2(d[0][2], d[0][3]), 0, pack2(last.x, last.y));
     };
-    keep(q[KINDS - 1], false, m.decays + F::P);
+    keep(q[KINDS - 1], false, m.part + F::P);
     if constexpr (F::PAIR) {
-        keep(q[0], false, m.more + F::P_K);
-        keep(e[0], true, m.more + F::S_K);
+        keep(q[0], false, m.part + F::P_K);
+        keep(e[0], true, m.part + F::S_K);
     }
     const float(&s)[2][4] = e[KINDS - 1];
     const float b0 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r),
@@ -343,14 +343,14 @@ template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float 
         to[i] = bits_of(near);
         rest[i] = pack2(t[i].x - kept.x, t[i].y - kept.y);
     }
-    *(uint4 *)(m.decays + F::T + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
-    *(uint4 *)(m.decays + F::T_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    *(uint4 *)(m.part + F::T + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
+    *(uint4 *)(m.part + F::T_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
     return __any_sync(~0u, most > LARGE_PART);
 }
 
 // Everything of a part that does not depend on the state. beta: of ERASE_KEY, of row `lane`.
-template <class F> ERASE_DEVICE void make_part(unsigned char *stage, int part, float beta) {
-    const part_maker<F> m(stage, part);
+template <class F> ERASE_DEVICE void make_part(unsigned char *part, float beta) {
+    const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64;
     const float log2e = 1.4426950408889634f;
     float2 l[HALVES][PART];
@@ -368,14 +368,15 @@ template <class F> ERASE_DEVICE void make_part(unsigned char *stage, int part, f
         mild &= sum.x >= MILD_PART && sum.y >= MILD_PART; // not so where it is no number
     }
     mild = __all_sync(~0u, mild);
+    __syncwarp(); // decays are read
     if (mild)
-        make_mild<F>(m, smem_address(stage) + part * F::PART_TILE, l, beta);
+        make_mild<F>(m, l, beta);
     else
-        make_strong<F>(stage, part, beta);
+        make_strong<F>(part, beta);
     __syncwarp();
     const bool two_terms = make_inverse<F>(m, beta);
     if (threadIdx.x % 32 == 0)
-        ((int *)(stage + F::FLAGS))[part] = (two_terms ? TWO_TERMS : 0) | (mild ? 0 : STRONG);
+        *(int *)(part + F::FLAGS) = (two_terms ? TWO_TERMS : 0) | (mild ? 0 : STRONG);
 }
 
 #endif

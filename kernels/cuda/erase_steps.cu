@@ -50,10 +50,12 @@ static int stages_for(int stage, int most, int64_t blocks, int processors) {
 static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z) {
     const head_shape *p = &j->s.s;
     const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
-    erase_plan plan = {0, 1, 1, 1, true};
+    erase_plan plan = {0, 1, 1, 1, ERASE_FUSED};
     if (z->fused_shared && z->fused_shared <= (int)shared_memory(be) &&
         FUSED_BLOCKS * blocks >= of(be)->processors)
         return plan;
+    plan.way =
+        z->parts_shared && z->parts_shared <= (int)shared_memory(be) ? ERASE_PARTS : ERASE_CHUNKS;
     const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
     const size_t chunk = z->slot * (size_t)p->H, have = of(be)->scratch_bytes;
     size_t room = MOST_SLOTS, left;
@@ -62,7 +64,6 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     int64_t most = (int64_t)(room / chunk);
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
-    plan.fused = false;
     plan.chunks = (int)((all + stretches - 1) / stretches);
     // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
     const int64_t n = of(be)->processors / blocks;
@@ -87,7 +88,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     erase_sizes z = half ? erase_half_sizes(&j) : erase_exact_sizes(&j);
     erase_plan plan = plan_for(be, &j, &z);
     const int most = (int)shared_memory(be);
-    if (!plan.fused && (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most))
+    if (plan.way == ERASE_CHUNKS && (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most))
         return false;
     const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
     const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
@@ -113,11 +114,12 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (!cuda_ok(be, half ? erase_half_run(&j, &plan, &space) : erase_exact_run(&j, &plan, &space),
                  "recurrence in chunks"))
         return true;
-    be->kernel = plan.fused ? "cuda chunks (fused), fp16 products"
-                 : half     ? "cuda chunks (prepare, march), fp16 products"
-                            : "cuda chunks (prepare, march), products of three bf16 terms";
-    if (plan.fused)
-        snprintf(be->kernel_why, sizeof be->kernel_why, "heads enough");
+    be->kernel = plan.way == ERASE_FUSED   ? "cuda parts of 16 rows (fused), fp16 products"
+                 : plan.way == ERASE_PARTS ? "cuda parts of 16 rows (parts, march), fp16 products"
+                 : half                    ? "cuda chunks (prepare, march), fp16 products"
+                        : "cuda chunks (prepare, march), products of three bf16 terms";
+    if (plan.way == ERASE_FUSED)
+        snprintf(be->kernel_why, sizeof be->kernel_why, "heads enough to fill the device");
     else
         snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
                  plan.segments, plan.chunks);
