@@ -10,69 +10,17 @@
 #ifndef DELTOP_CUDA_ERASE_FUSED_H
 #define DELTOP_CUDA_ERASE_FUSED_H
 
+#include "kernels/cuda/erase_boxes.h"
 #include "kernels/cuda/erase_march.h"
-#include "kernels/cuda/erase_rows.h"
 
 enum {
     FUSED_THREADS = 32 * PARTS,
     LOOK = 8,       // parts between looks at the size of a state
     LEAST_SIZE = 0, // log2: smaller ones grow, so that 2^c of a decay is no loss
 };
-static_assert(PARTS == MARCH_WARPS, "the warps that make parts march through them");
+static_assert((int)PARTS == (int)MARCH_WARPS && (int)VALUE_COLUMNS == (int)MARCH_COLUMNS,
+              "the warps that make parts march through them");
 
-// Of a call, beside erase_call.
-struct part_inputs {
-    view<bf16> q, k, a, b, v; // a, b: of ERASE_PAIR
-};
-
-// Rows of a tile by one warp, `bytes` of each (whole 16-byte pieces); zeros for other rows and behind `bytes`.
-template <int LINE, bool SWIZZLED>
-ERASE_DEVICE void fetch_tile(uint32_t to, const char *from, int64_t ld, int rows, int bytes) {
-    constexpr int PIECES = LINE / 16, STEP = 32 / PIECES;
-    const int lane = threadIdx.x % 32, row0 = lane / PIECES, piece = lane % PIECES;
-    const bool there = piece * 16 < bytes;
-    const char *at = from + (there ? piece * 16 : 0);
-#pragma unroll
-    for (int i = 0; i < PART / STEP; i++) {
-        const int row = row0 + i * STEP;
-        const int place = SWIZZLED ? row * LINE + piece / 8 * 128 + ((piece ^ row) % 8) * 16
-                                   : row * LINE + piece * 16;
-        const bool take = there && row < rows;
-        copy16_at(to + place, at + (take ? row : 0) * ld, take);
-    }
-}
-
-// What the part at row t0 of a head is made from, by one warp.
-template <class F>
-ERASE_DEVICE void fetch_part(const erase_call &s, const part_inputs &x, uint32_t part, int h,
-                             int hk, int64_t t0) {
-    typedef typename F::W W;
-    const int rows = (int)max((int64_t)0, min((int64_t)PART, s.T - t0));
-    if (rows == 0)
-        t0 = 0;
-    auto tile = [&](int place, view<bf16> m, int64_t from) {
-        fetch_tile<F::LINE, true>(part + place, (const char *)(m.row(t0) + from), m.ld * 2, rows,
-                                  2 * s.K);
-    };
-    fetch_tile<F::DECAY_LINE, false>(
-        part + F::DECAYS, (const char *)((const W *)s.decay.p + t0 * s.decay.ld + (int64_t)h * s.K),
-        s.decay.ld * (int)sizeof(W), rows, (int)sizeof(W) * s.K);
-    tile(F::Q, x.q, (int64_t)hk * s.K);
-    tile(F::KK, x.k, (int64_t)hk * s.K);
-    if (F::PAIR) {
-        tile(F::E, x.b, (int64_t)hk * s.K);
-        tile(F::A, x.a, (int64_t)h * s.K);
-    }
-}
-// Values of 16 rows and 64 columns; by one warp.
-template <class F>
-ERASE_DEVICE void fetch_values(const erase_call &s, view<bf16> v, uint32_t to, int h, int column,
-                               int64_t t0) {
-    const int rows = (int)max((int64_t)0, min((int64_t)PART, s.T - t0));
-    fetch_tile<F::V_LINE, true>(to,
-                                (const char *)(v.row(rows ? t0 : 0) + (int64_t)h * s.V + column),
-                                v.ld * 2, rows, 2 * min((int)MARCH_COLUMNS, s.V - column));
-}
 template <class F> ERASE_DEVICE float take_beta(const erase_call &s, int h, int64_t t0) {
     const int64_t t = t0 + threadIdx.x % 32;
     return F::PAIR || threadIdx.x % 32 >= PART || t >= s.T ? 0
@@ -150,8 +98,8 @@ ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32
                              float (&O)[2][4]) {
     constexpr int K = F::K;
     const int flags = *(const int *)(part + F::FLAGS);
-    const uint32_t address = smem_address(part), rows = address + lane_row<F::LINE, true>(),
-                   cols = address + lane_row<F::LINE, false>();
+    const uint32_t address = smem_address(part), rows = address + lane_row<true>(),
+                   cols = address + lane_row<false>();
     float R[2][4] = {}, V[2][4];
     uint32_t v[4];
     take_values(values, s.size, V);
@@ -268,31 +216,26 @@ template <class F> ERASE_DEVICE void resize(part_state<F> &s, float most) {
         for (int j = 0; j < 4; j++)
             s.H[i][j] *= step;
 }
-// The warp's outputs of 16 rows from t0 on; `to`: its columns of row t0.
+// The warp's outputs of 16 rows; `to`: its columns of the first row. pairs: all columns are there, and aligned.
 template <class F>
 ERASE_DEVICE void put_outputs(part_state<F> &s, const float (&O)[2][4], float out, bf16 *to,
                               int64_t ld, int rows, int columns, bool pairs) {
     const int r = threadIdx.x % 32 / 4, x = 2 * (threadIdx.x % 4);
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        s.spoiled = fmaf(O[0][2 * e], 0.0f, fmaf(O[0][2 * e + 1], 0.0f, s.spoiled));
-        s.spoiled = fmaf(O[1][2 * e], 0.0f, fmaf(O[1][2 * e + 1], 0.0f, s.spoiled));
-        if (r + 8 * e >= rows)
-            continue;
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const float y = out * O[i][2 * e], z = out * O[i][2 * e + 1];
-            bf16 *p = to + (r + 8 * e) * ld + x + 8 * i;
-            if (pairs) {
-                put2(p, y, z);
-            } else {
-                if (x + 8 * i < columns)
-                    put(p, y);
-                if (x + 8 * i + 1 < columns)
-                    put(p + 1, z);
-            }
-        }
+    for (int i = 0; i < 8; i++)
+        s.spoiled = fmaf(O[i / 4][i % 4], 0.0f, s.spoiled);
+    bf16 *near = to + r * ld + x, *far = near + 8 * ld;
+    if (pairs && rows >= PART) {
+        put2(near, out * O[0][0], out * O[0][1]);
+        put2(near + 8, out * O[1][0], out * O[1][1]);
+        put2(far, out * O[0][2], out * O[0][3]);
+        put2(far + 8, out * O[1][2], out * O[1][3]);
+        return;
     }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (r + i % 4 / 2 * 8 < rows && x + i / 4 * 8 + i % 2 < columns)
+            put((i % 4 / 2 ? far : near) + i / 4 * 8 + i % 2, out * O[i / 4][i % 4]);
 }
 ERASE_DEVICE bool in_pairs(const erase_call &s, view<bf16> o, int column) {
     return column + COLUMNS <= s.V && s.V % 2 == 0 && o.ld % 2 == 0 && (uintptr_t)o.p % 4 == 0;
@@ -302,13 +245,14 @@ ERASE_DEVICE void mark(int *marks, const erase_call &s, int h, int column, float
         marks[(int64_t)h * ((s.V + COLUMNS - 1) / COLUMNS) + column / COLUMNS] = 1;
 }
 
-// Blocks: heads x 64 columns of values. Shared memory: parts, then their values.
+// Blocks: heads x 64 columns of values. Shared memory: parts, their values, barriers.
 template <class F> constexpr int fused_shared() {
-    return PARTS * (F::BYTES + F::V_TILE);
+    return PARTS * (F::BYTES + VALUE_TILE) + 128;
 }
 template <class F>
 __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
-    fused(erase_call s, part_inputs x, view<float> state, view<bf16> o, int *marks) {
+    fused(erase_call s, part_inputs x, const __grid_constant__ part_maps maps, view<float> state,
+          view<bf16> o, int *marks) {
     SHARED_MEMORY(stage);
     const uint32_t all_values = smem_address(stage) + PARTS * F::BYTES;
     const int warp = threadIdx.x / 32;
@@ -321,27 +265,31 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
     each_of_state<F>(mine, [&](int i, int j, int k, int c) {
         m.H[i][j] = k < s.K && c < s.V ? at[k * state.ld + c] : 0;
     });
-    const uint32_t values =
-        all_values + (lane_row<F::V_LINE, false>() ^ (uint32_t)(warp * COLUMNS * 2));
+    const uint32_t values = all_values + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool pairs = in_pairs(s, o, mine);
-    for (int64_t t0 = 0; t0 < s.T; t0 += ROWS) {
-        if (t0 > 0)
+    unsigned char *own = stage + warp * F::BYTES;
+    uint64_t *barrier = (uint64_t *)(stage + PARTS * (F::BYTES + VALUE_TILE)) + warp;
+    stretch_init(barrier, threadIdx.x % 32 == 0);
+    __syncwarp();
+    uint32_t turn = 0;
+    for (int64_t t0 = 0; t0 < s.T; t0 += ROWS, turn++) {
+        if (t0 > 0) {
+            fence_copies();
             __syncthreads(); // nobody reads the rows before any more
-        unsigned char *own = stage + warp * F::BYTES;
+        }
         const int64_t own_t0 = t0 + warp * PART;
-        fetch_part<F>(s, x, smem_address(own), h, hk, own_t0);
-        fetch_values<F>(s, x.v, all_values + warp * F::V_TILE, h, column, own_t0);
+        fetch_part<F, true>(s, x, maps, smem_address(own), all_values + warp * VALUE_TILE, barrier,
+                            h, hk, column, own_t0);
         const float beta = take_beta<F>(s, h, own_t0);
-        copies_wait();
-        __syncwarp();
+        part_wait(barrier, turn & 1);
         make_part<F>(own, beta);
         __syncthreads();
-        if (t0 / ROWS % RESIZE == 0) {
+        if (turn % RESIZE == 0) {
             float most = 0;
 #pragma unroll 1
             for (int part = 0; part < PARTS; part++) {
                 float v[2][4];
-                take_values(values + part * F::V_TILE, m.size, v);
+                take_values(values + part * VALUE_TILE, m.size, v);
                 most = fmaxf(most, fmaxf(largest(v[0]), largest(v[1])));
             }
             resize(m, most);
@@ -351,7 +299,7 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
 #pragma unroll 1
         for (int part = 0; part < PARTS; part++) {
             float O[2][4];
-            march_part<F, true>(m, stage + part * F::BYTES, values + part * F::V_TILE, O);
+            march_part<F, true>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
             const int64_t t = t0 + part * PART;
             put_outputs(m, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
                         (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);

@@ -6,20 +6,26 @@
 
 #include "kernels/cuda/erase_fused.h"
 
+template <class F> constexpr int make_shared() {
+    return PARTS * F::BYTES + 128;
+}
 // A block for each head (x) and PARTS parts (y), each the business of one warp.
 template <class F>
 __global__ void __launch_bounds__(FUSED_THREADS, 2)
-    make_parts(erase_call s, part_inputs x, unsigned char *slots) {
+    make_parts(erase_call s, part_inputs x, const __grid_constant__ part_maps maps,
+               unsigned char *slots) {
     SHARED_MEMORY(stage);
     const int warp = threadIdx.x / 32, h = blockIdx.x;
     const int64_t part = (int64_t)blockIdx.y * PARTS + warp, t0 = part * PART;
     if (t0 >= s.T)
         return;
     unsigned char *own = stage + warp * F::BYTES;
-    fetch_part<F>(s, x, smem_address(own), h, h / (s.H / s.Hk), t0);
-    const float beta = take_beta<F>(s, h, t0);
-    copies_wait();
+    uint64_t *barrier = (uint64_t *)(stage + PARTS * F::BYTES) + warp;
+    stretch_init(barrier, threadIdx.x % 32 == 0);
     __syncwarp();
+    fetch_part<F, false>(s, x, maps, smem_address(own), 0, barrier, h, h / (s.H / s.Hk), 0, t0);
+    const float beta = take_beta<F>(s, h, t0);
+    part_wait(barrier, 0);
     make_part<F>(own, beta);
     __syncwarp();
     stretch_keep(slots + (part * s.H + h) * F::SLOT, own, F::SLOT);
@@ -28,8 +34,8 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
 // Shared memory: barriers, then a ring of what is fetched of a slot and 16 rows of values.
 template <class F, bool OUTPUTS> struct ring_map {
     static constexpr int RING = 6, AHEAD = RING - 2, // the part before is still needed
-        SLOT = OUTPUTS ? F::SLOT : F::PREFIX, STAGE = SLOT + F::V_TILE, BARRIERS = 128,
-                         BYTES = BARRIERS + RING * STAGE;
+        FROM = OUTPUTS ? 0 : F::E, SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM,
+                         STAGE = SLOT + VALUE_TILE, BARRIERS = 128, BYTES = BARRIERS + RING * STAGE;
     static_assert(SLOT % 128 == 0 && RING * 8 <= BARRIERS, "aligned tiles, room for barriers");
 };
 
@@ -76,19 +82,18 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
         if (part < last) {
             unsigned char *stage = stage_of(turn);
             stretch_fetch(barrier + turn % map::RING, stage,
-                          slots + ((int64_t)part * s.H + h) * F::SLOT, map::SLOT);
+                          slots + ((int64_t)part * s.H + h) * F::SLOT + map::FROM, map::SLOT);
             const int row = threadIdx.x / 8, piece = threadIdx.x % 8;
             const int64_t t = (int64_t)part * PART + row;
             const bool there = !transition && t < s.T && column + 8 * piece < s.V;
-            copy16_at(smem_address(stage) + map::SLOT + row * F::V_LINE + ((piece ^ row) % 8) * 16,
+            copy16_at(smem_address(stage) + map::SLOT + row * 128 + ((piece ^ row) % 8) * 16,
                       there ? v.row(t) + (int64_t)h * s.V + column + 8 * piece : v.p, there);
         }
         copies_commit();
     };
     for (int i = 0; i < map::AHEAD; i++)
         fetch(i);
-    const uint32_t own_values =
-        map::SLOT + (lane_row<F::V_LINE, false>() ^ (uint32_t)(warp * COLUMNS * 2));
+    const uint32_t own_values = map::SLOT + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool pairs = in_pairs(s, o, mine);
     for (int turn = 0; first + turn < last; turn++) {
         unsigned char *stage = stage_of(turn);
@@ -103,7 +108,7 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
             resize(m, fmaxf(largest(x[0]), largest(x[1])));
         }
         float O[2][4];
-        march_part<F, OUTPUTS>(m, stage, values, O);
+        march_part<F, OUTPUTS>(m, stage - map::FROM, values, O);
         if (OUTPUTS) {
             const int64_t t = (int64_t)(first + turn) * PART;
             put_outputs(m, O, s.scale / m.size, o.row(t) + (int64_t)h * s.V + mine, o.ld,

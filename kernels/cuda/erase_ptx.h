@@ -86,13 +86,37 @@ __device__ __forceinline__ void copies_wait() {
 // A copy of many bytes (a multiple of 16) by the copy engine; every thread of the block calls these. The buffer is
 // there when stretch_wait, copies_wait and a barrier of the block are behind; parity: of how often the buffer
 // was filled before.
-__device__ __forceinline__ void stretch_init(uint64_t *b) {
+__device__ __forceinline__ void stretch_init(uint64_t *b, bool mine) {
 #if __CUDA_ARCH__ >= 900
-    if (threadIdx.x == 0) {
+    if (mine) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(smem_address(b)) : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
     }
+#endif
+}
+__device__ __forceinline__ void stretch_init(uint64_t *b) {
+    stretch_init(b, threadIdx.x == 0);
+}
+#if __CUDA_ARCH__ >= 900
+// One thread's: bytes to come, and the box of a tensor map at (column, head, row) that brings some of them.
+__device__ __forceinline__ void stretch_expect(uint64_t *b, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(smem_address(b)),
+                 "r"(bytes)
+                 : "memory");
+}
+__device__ __forceinline__ void box_fetch(uint64_t *b, uint32_t to, const void *map, int column,
+                                          int head, int row) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
+                 "l"(map), "r"(column), "r"(head), "r"(row), "r"(smem_address(b))
+                 : "memory");
+}
+#endif
+// What this thread wrote to shared memory stands before copies that other threads start behind a barrier.
+__device__ __forceinline__ void fence_copies() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void stretch_fetch(uint64_t *b, void *to, const void *from, int bytes) {
@@ -115,7 +139,7 @@ __device__ __forceinline__ void stretch_fetch(uint64_t *b, void *to, const void 
 // The other way, by one warp, of what its lanes wrote before a __syncwarp(); done when it returns.
 __device__ __forceinline__ void stretch_keep(void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    fence_copies();
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n" ::"l"(to),

@@ -22,22 +22,24 @@ enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 }
 #define MILD_PART  (-22.0f) // least log2 decay of a part
 #define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for second terms
 
-// W: type of the decays. What a part is made in, in bytes: tiles are rows of K fp16 numbers (bfloat16 as fetched), the
-// 16-byte pieces of a row exchanged by row mod 8; then T in two terms, flags, and scores, each 512 bytes as operands
-// are laid out (operand_at). What the state needs comes first where that is fetched alone (PREFIX).
+// W: type of the decays. What a part is made in, in bytes. Tiles are panels of 16 rows of 64 fp16 numbers (bfloat16 as
+// fetched), the 16-byte pieces of a row exchanged by row mod 8; then T in two terms, flags, and scores, each 512 bytes
+// as operands are laid out (operand_at). What a state needs that makes no outputs is E to OUTPUTS_ONLY.
 template <int KEYS, bool PAIR_, class W_> struct part_form {
     typedef W_ W;
     static constexpr bool PAIR = PAIR_;
-    static constexpr int K = KEYS, LINE = 2 * K, TILE = PART * LINE, V_LINE = 128,
-                         V_TILE = PART * V_LINE, DECAY_LINE = K * (int)sizeof(W), N_LINE = 20;
-    static constexpr int E = 0, KK = TILE, A = PAIR ? 2 * TILE : KK, T = A + TILE, T_REST = T + 512,
-                         FLAGS = T + 1024, S_K = T + PART * N_LINE * 4,
-                         MIDDLE = PAIR ? S_K + 512 : S_K, PREFIX = MIDDLE + 4 * K, P = PREFIX,
-                         P_K = P + 512, Q = PAIR ? P_K + 512 : P_K, SLOT = Q + TILE;
-    // N takes the place of T and the flags; decays as fetched stand where scores will, if they fit there.
-    static constexpr int DECAY_BYTES = PART * DECAY_LINE, DECAYS = Q - T >= DECAY_BYTES ? T : SLOT,
-                         BYTES = DECAYS == T ? SLOT : SLOT + DECAY_BYTES;
-    static_assert(N_LINE * 4 * PART >= 1024 + 16 && BYTES % 128 == 0, "room for T and the flags");
+    static constexpr int K = KEYS, LINE = 128, PANEL = PART * LINE, TILE = K / 64 * PANEL,
+                         N_LINE = 20;
+    static constexpr int Q = 0, E = TILE, KK = 2 * TILE, A = PAIR ? 3 * TILE : KK, T = A + TILE,
+                         T_REST = T + 512, FLAGS = T + 1024, S_K = T + PART * N_LINE * 4,
+                         MIDDLE = PAIR ? S_K + 512 : S_K, OUTPUTS_ONLY = MIDDLE + 4 * K,
+                         P = OUTPUTS_ONLY, P_K = P + 512, SLOT = PAIR ? P_K + 512 : P_K;
+    // N takes the place of T and the flags, decays as fetched that of all behind tiles.
+    static constexpr int DECAYS = T, DECAY_LINE = K * (int)sizeof(W),
+                         DECAYS_END = DECAYS + PART * DECAY_LINE,
+                         BYTES = SLOT > DECAYS_END ? SLOT : DECAYS_END;
+    static_assert(N_LINE * 4 * PART >= 1024 + 16, "room for T and the flags");
+    static_assert(BYTES % 1024 == 0 && TILE % 1024 == 0, "where boxes may go (erase_boxes.h)");
 };
 
 ERASE_DEVICE void multiply_at(float (&d)[4], const uint32_t *a, uint32_t b0, uint32_t b1) {
@@ -51,17 +53,16 @@ ERASE_DEVICE float2 two_bf16(uint32_t x) {
     return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
 }
 
-// Offsets of a lane's rows in tiles of LINE bytes a row for ldmatrix, of columns 16 i .. + 15 (i < 4; 128 bytes on for
-// each four more). ROWS_FIRST: matrices 0 and 1 are rows 0-7 and 8-15, 2 and 3 the next eight columns; else 0 and
+// Offsets of a lane's rows in a tile for ldmatrix, of columns 16 i .. + 15. ROWS_FIRST: matrices 0 and 1 are rows 0-7 and 8-15, 2 and 3 the next eight columns; else 0 and
 // 1 are columns.
-template <int LINE, bool ROWS_FIRST> ERASE_DEVICE uint32_t lane_row() {
+template <bool ROWS_FIRST> ERASE_DEVICE uint32_t lane_row() {
     const uint32_t lane = threadIdx.x % 32;
     const uint32_t row = ROWS_FIRST ? lane % 16 : lane % 8 + lane / 16 * 8,
                    piece = ROWS_FIRST ? lane / 16 : lane / 8 % 2;
-    return row * LINE + ((piece ^ (lane % 8)) << 4);
+    return row * 128 + ((piece ^ (lane % 8)) << 4);
 }
 ERASE_DEVICE uint32_t at_step(uint32_t lane_row, int i) {
-    return (lane_row ^ (uint32_t)(i % 4 * 32)) + (uint32_t)(i / 4 * 128);
+    return (lane_row ^ (uint32_t)(i % 4 * 32)) + (uint32_t)(i / 4 * (PART * 128));
 }
 
 // Where entry (i, j) of a 16 x 16 matrix stands that is kept as operands are: 16 bytes a lane.
@@ -90,7 +91,7 @@ template <class F> struct part_maker {
             lane_at[i] = at ^ (uint32_t)(i * 16);
     }
     ERASE_DEVICE uint32_t *place(int tile, int half, int r) const {
-        return (uint32_t *)(part + lane_at[r % 8] + tile + r * F::LINE + half * 128);
+        return (uint32_t *)(part + lane_at[r % 8] + tile + r * F::LINE + half * F::PANEL);
     }
     ERASE_DEVICE float2 take(int tile, int half, int r) const {
         return two_bf16(*place(tile, half, r));
@@ -155,7 +156,7 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
 #pragma unroll
         for (int h = 0; h < HALVES; h++) {
             const unsigned char *p =
-                m.part + ((uint32_t)lane * 4 ^ (uint32_t)(j % 8 * 16)) + j * F::LINE + h * 128;
+                m.part + ((uint32_t)lane * 4 ^ (uint32_t)(j % 8 * 16)) + j * F::LINE + h * F::PANEL;
             k[h] = two_bf16(*(const uint32_t *)(p + F::KK));
             a[h] = F::PAIR ? two_bf16(*(const uint32_t *)(p + F::A)) : k[h];
         }
@@ -255,8 +256,8 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
     __syncwarp();
     constexpr int KINDS = F::PAIR ? 2 : 1;
     float e[KINDS][2][4] = {}, q[KINDS][2][4] = {}; // with k, then with a
-    const uint32_t tiles = smem_address(m.part), rows = tiles + lane_row<F::LINE, true>(),
-                   cols = tiles + lane_row<F::LINE, false>();
+    const uint32_t tiles = smem_address(m.part), rows = tiles + lane_row<true>(),
+                   cols = tiles + lane_row<false>();
 #pragma unroll
     for (int i = 0; i < F::K / 16; i++) {
         uint32_t x[4], y[4], z[4];

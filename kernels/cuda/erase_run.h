@@ -9,6 +9,8 @@
 #include "kernels/cuda/erase_prepare.h"
 #include "kernels/cuda/erase_scan.h"
 
+#include <cudaTypedefs.h>
+
 #define TRY(r)                                                                                     \
     do {                                                                                           \
         cudaError_t r_ = (r);                                                                      \
@@ -89,12 +91,63 @@ static part_inputs inputs_of(const steps *x, int64_t first) {
     return part_inputs{from(x->q), from(x->k), from(x->a), from(x->b), from(x->v)};
 }
 
+// Tensor maps of [row][head][column] from a row on, by the driver's maker, so that nothing is linked against the driver.
+// panel: columns of a box, of fp16 in the layout of tiles.
+static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int panel,
+                          bool tiles) {
+    static PFN_cuTensorMapEncodeTiled_v12000 encode;
+    if (!encode) {
+        void *f = NULL;
+        cudaDriverEntryPointQueryResult found;
+        TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
+                                             &found));
+        if (found != cudaDriverEntryPointSuccess)
+            return cudaErrorNotSupported;
+        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
+    }
+    const cuuint64_t each = (cuuint64_t)m.esize,
+                     size[3] = {(cuuint64_t)width, (cuuint64_t)(m.cols / width),
+                                (cuuint64_t)(m.rows - first)},
+                     step[2] = {(cuuint64_t)width * each, (cuuint64_t)m.ld * each};
+    const cuuint32_t box[3] = {(cuuint32_t)panel, 1, PART}, every[3] = {1, 1, 1};
+    return encode(map,
+                  m.esize == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                  3, (char *)m.p + first * m.ld * m.esize, size, step, box, every,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  tiles ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
+}
+// Left empty on devices whose kernels do without (erase_boxes.h).
+template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, int64_t first) {
+    int device, major;
+    TRY(cudaGetDevice(&device));
+    TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    *maps = {};
+    if (major < 9)
+        return cudaSuccess;
+    const int K = x->s.K;
+    TRY(map_of(&maps->q, x->q, first, K, 64, true));
+    TRY(map_of(&maps->k, x->k, first, K, 64, true));
+    TRY(map_of(&maps->v, x->v, first, x->s.V, VALUE_COLUMNS, true));
+    TRY(map_of(&maps->decay, x->decay, first, K, F::K, false));
+    if (F::PAIR) {
+        TRY(map_of(&maps->a, x->a, first, K, 64, true));
+        TRY(map_of(&maps->b, x->b, first, K, 64, true));
+    }
+    return cudaSuccess;
+}
+
 // F: part_form.
 template <class F> static cudaError_t run_fused(const erase_job *j, const erase_space *space) {
     TRY(cudaFuncSetAttribute(fused<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              fused_shared<F>()));
+    part_maps maps;
+    TRY(maps_of<F>(&maps, &j->s, 0));
     fused<F><<<(unsigned)j->s.s.H * column_blocks(j->s.s.V), FUSED_THREADS, fused_shared<F>(),
-               j->stream>>>(call_of(&j->s, PART, 0, j->s.T), inputs_of(&j->s, 0),
+               j->stream>>>(call_of(&j->s, PART, 0, j->s.T), inputs_of(&j->s, 0), maps,
                             as<float>(j->state), as<bf16>(j->o), space->marks);
     TRY(cudaGetLastError());
     j->done(j->done_ctx, "fused");
@@ -121,14 +174,16 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, const eras
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
     TRY(cudaFuncSetAttribute(make_parts<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             PARTS * F::BYTES));
+                             make_shared<F>()));
     const int64_t step = (int64_t)plan->chunks * ROWS;
     for (int64_t t = 0; t < j->s.T; t += step) {
         const int64_t n = j->s.T - t < step ? j->s.T - t : step;
         const erase_call s = call_of(&j->s, PART, t, n);
         const part_inputs in = inputs_of(&j->s, t);
+        part_maps maps;
+        TRY(maps_of<F>(&maps, &j->s, t));
         make_parts<F><<<dim3((unsigned)s.H, (unsigned)((s.chunks + PARTS - 1) / PARTS)),
-                        FUSED_THREADS, PARTS * F::BYTES, j->stream>>>(s, in, space->slots);
+                        FUSED_THREADS, make_shared<F>(), j->stream>>>(s, in, maps, space->slots);
         TRY(cudaGetLastError());
         j->done(j->done_ctx, "parts");
         const erase_segments seg = segments_of(plan, space, s.chunks);
@@ -154,7 +209,8 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
             typedef part_form<F::K, F::PAIR, bf16> G;
             typedef part_form<F::K, F::PAIR, float> W;
             const bool is_16 = j->s.decay.esize == 2;
-            const int make = PARTS * (is_16 ? G::BYTES : W::BYTES), ring = ring_map<G, true>::BYTES;
+            const int make = is_16 ? make_shared<G>() : make_shared<W>(),
+                      ring = ring_map<G, true>::BYTES;
             z.parts_shared = make > ring ? make : ring;
             if (HAS_FUSED<F>)
                 z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
