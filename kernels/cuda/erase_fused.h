@@ -13,6 +13,8 @@
 #include "kernels/cuda/erase_boxes.h"
 #include "kernels/cuda/erase_march.h"
 
+#include <type_traits>
+
 enum {
     FUSED_THREADS = 32 * PARTS,
     LOOK = 8,       // parts between looks at the size of a state
@@ -271,18 +273,37 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
     uint64_t *barrier = (uint64_t *)(stage + PARTS * (F::BYTES + VALUE_TILE)) + warp;
     stretch_init(barrier, threadIdx.x % 32 == 0);
     __syncwarp();
-    uint32_t turn = 0;
-    for (int64_t t0 = 0; t0 < s.T; t0 += ROWS, turn++) {
-        if (t0 > 0) {
-            fence_copies();
-            __syncthreads(); // nobody reads the rows before any more
-        }
-        const int64_t own_t0 = t0 + warp * PART;
+    auto fetch = [&](int64_t t) {
         fetch_part<F, true>(s, x, maps, smem_address(own), all_values + warp * VALUE_TILE, barrier,
-                            h, hk, column, own_t0);
-        const float beta = take_beta<F>(s, h, own_t0);
+                            h, hk, column, t + warp * PART);
+    };
+    // A part's room is its maker's again once all warps are through the part behind it, whose state takes its 2^c.
+    auto tell = [&](auto part) {
+        if (warp == part.value)
+            barrier_wait<1 + part.value>(FUSED_THREADS);
+        else
+            barrier_tell<1 + part.value>(FUSED_THREADS);
+    };
+    auto release = [&](int part, int64_t t) {
+        if (part == 0)
+            tell(std::integral_constant<int, 0>());
+        else if (part == 1)
+            tell(std::integral_constant<int, 1>());
+        else if (part == 2)
+            tell(std::integral_constant<int, 2>());
+        else
+            tell(std::integral_constant<int, 3>());
+        if (warp == part && t < s.T)
+            fetch(t);
+    };
+    fetch(0);
+    uint32_t turn = 0;
+    float out = 0;
+    for (int64_t t0 = 0; t0 < s.T; t0 += ROWS, turn++) {
+        const float beta = take_beta<F>(s, h, t0 + warp * PART);
         part_wait(barrier, turn & 1);
         make_part<F>(own, beta);
+        fence_copies(); // the next fetch comes behind what was written
         __syncthreads();
         if (turn % RESIZE == 0) {
             float most = 0;
@@ -293,19 +314,23 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
                 most = fmaxf(most, fmaxf(largest(v[0]), largest(v[1])));
             }
             resize(m, most);
+            out = s.scale / m.size;
         }
-        const float out = s.scale / m.size;
         m.pending = NULL;
 #pragma unroll 1
-        for (int part = 0; part < PARTS; part++) {
-            float O[2][4];
-            march_part<F, true>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
-            const int64_t t = t0 + part * PART;
-            put_outputs(m, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
-                        (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
+        for (int part = 0; part <= PARTS; part++) {
+            if (part < PARTS) {
+                float O[2][4];
+                march_part<F, true>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
+                const int64_t t = t0 + part * PART;
+                put_outputs(m, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
+                            (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
+            } else if (m.pending) {
+                scale_state(m.H, m.pending);
+            }
+            if (part > 0)
+                release(part - 1, t0 + ROWS);
         }
-        if (m.pending)
-            scale_state(m.H, m.pending);
     }
     each_of_state<F>(mine, [&](int i, int j, int k, int c) {
         m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);

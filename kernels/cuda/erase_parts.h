@@ -76,44 +76,57 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
     for (int i = 0; i < map::RING; i++)
         stretch_init(barrier + i);
     __syncthreads();
-    auto stage_of = [&](int turn) { return bytes + map::BARRIERS + turn % map::RING * map::STAGE; };
-    auto fetch = [&](int turn) {
-        const int part = first + turn;
-        if (part < last) {
-            unsigned char *stage = stage_of(turn);
-            stretch_fetch(barrier + turn % map::RING, stage,
-                          slots + ((int64_t)part * s.H + h) * F::SLOT + map::FROM, map::SLOT);
-            const int row = threadIdx.x / 8, piece = threadIdx.x % 8;
-            const int64_t t = (int64_t)part * PART + row;
-            const bool there = !transition && t < s.T && column + 8 * piece < s.V;
-            copy16_at(smem_address(stage) + map::SLOT + row * 128 + ((piece ^ row) % 8) * 16,
-                      there ? v.row(t) + (int64_t)h * s.V + column + 8 * piece : v.p, there);
+    // What comes next: stage, slot, and this thread's piece of the values.
+    int next = 0, left = last - first;
+    const int row = threadIdx.x / 8, piece = threadIdx.x % 8;
+    const unsigned char *slot = slots + ((int64_t)first * s.H + h) * F::SLOT + map::FROM;
+    int64_t t = (int64_t)first * PART;
+    const bool in_values = !transition && column + 8 * piece < s.V;
+    const bf16 *value = in_values ? v.row(t + row) + (int64_t)h * s.V + column + 8 * piece : v.p;
+    const uint32_t value_to = map::SLOT + row * 128 + ((piece ^ row) % 8) * 16;
+    auto fetch = [&]() {
+        if (left > 0) {
+            unsigned char *stage = bytes + map::BARRIERS + next * map::STAGE;
+            stretch_fetch(barrier + next, stage, slot, map::SLOT);
+            const bool there = in_values && t + row < s.T;
+            copy16_at(smem_address(stage) + value_to, there ? value : v.p, there);
+            slot += (int64_t)s.H * F::SLOT;
+            value += PART * v.ld;
+            t += PART, left--;
+            next = next + 1 == map::RING ? 0 : next + 1;
         }
         copies_commit();
     };
     for (int i = 0; i < map::AHEAD; i++)
-        fetch(i);
+        fetch();
     const uint32_t own_values = map::SLOT + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool pairs = in_pairs(s, o, mine);
-    for (int turn = 0; first + turn < last; turn++) {
-        unsigned char *stage = stage_of(turn);
+    bf16 *to = o.row((int64_t)first * PART) + (int64_t)h * s.V + mine;
+    int at = 0;
+    uint32_t parity = 0;
+    float out = 0;
+    for (int part = first; part < last; part++) {
+        unsigned char *stage = bytes + map::BARRIERS + at * map::STAGE;
         copies_wait_but<map::AHEAD - 1>();
-        stretch_wait(barrier + turn % map::RING, turn / map::RING & 1);
+        stretch_wait(barrier + at, parity);
         __syncthreads(); // the part is there; everybody is done with the one before
-        fetch(turn + map::AHEAD);
+        fetch();
         const uint32_t values = smem_address(stage) + own_values;
-        if (turn % LOOK == 0) {
+        if ((part - first) % LOOK == 0) {
             float x[2][4];
             take_values(values, m.size, x);
             resize(m, fmaxf(largest(x[0]), largest(x[1])));
+            out = s.scale / m.size;
         }
         float O[2][4];
         march_part<F, OUTPUTS>(m, stage - map::FROM, values, O);
         if (OUTPUTS) {
-            const int64_t t = (int64_t)(first + turn) * PART;
-            put_outputs(m, O, s.scale / m.size, o.row(t) + (int64_t)h * s.V + mine, o.ld,
-                        (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
+            put_outputs(m, O, out, to, o.ld, (int)min((int64_t)PART, s.T - (int64_t)part * PART),
+                        s.V - mine, pairs);
+            to += PART * o.ld;
         }
+        if (++at == map::RING)
+            at = 0, parity ^= 1;
     }
     if (m.pending)
         scale_state(m.H, m.pending);

@@ -113,6 +113,14 @@ __device__ __forceinline__ void box_fetch(uint64_t *b, uint32_t to, const void *
                  : "memory");
 }
 #endif
+// Threads (whole warps) that share barrier `id` (1 to 15): wait for all of them, or only tell them.
+template <int id> __device__ __forceinline__ void barrier_wait(int threads) {
+    asm volatile("bar.sync %0, %1;\n" ::"n"(id), "r"(threads) : "memory");
+}
+template <int id> __device__ __forceinline__ void barrier_tell(int threads) {
+    asm volatile("bar.arrive %0, %1;\n" ::"n"(id), "r"(threads) : "memory");
+}
+
 // What this thread wrote to shared memory stands before copies that other threads start behind a barrier.
 __device__ __forceinline__ void fence_copies() {
 #if __CUDA_ARCH__ >= 900
