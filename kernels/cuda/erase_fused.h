@@ -4,7 +4,6 @@
 //                one head; its warps make a part each, then march through all four, 16 columns each. Nothing but inputs
 //                and outputs moves through memory; four blocks of K = 64 on a multiprocessor hide each other's waits.
 //   make_parts   all parts of a stretch side by side, to slots in memory;
-//   march_parts  states through these, also of segments (erase_march.h), by way of a ring of slots in shared memory.
 //
 // States are held as in erase_march.h: H^T [16, K] in accumulators, times a power of two.
 #ifndef DELTOP_CUDA_ERASE_FUSED_H
@@ -95,7 +94,7 @@ ERASE_DEVICE void pack4_rest(uint32_t (&to)[4], const uint32_t (&near)[4], const
 
 // The state of the warp through one part; its outputs (times the state's size) to O: rows lane / 4, + 8, columns 8 i + 2
 // (lane mod 4) + {0, 1} of the warp's. values: address for take_values.
-template <class F, bool OUTPUTS>
+template <class F>
 ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32_t values,
                              float (&O)[2][4]) {
     constexpr int K = F::K;
@@ -152,17 +151,15 @@ ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32
     }
     multiply_at(U[0], r, t.x, t.z);
     multiply_at(U[1], r, t.y, t.w);
-    if (OUTPUTS) {
 #pragma unroll
-        for (int i = 0; i < 8; i++)
-            O[i / 4][i % 4] = 0;
+    for (int i = 0; i < 8; i++)
+        O[i / 4][i % 4] = 0;
 #pragma unroll
-        for (int i = 0; i < K / 16; i++) {
-            uint32_t q[4];
-            ldmatrix4_at(q, at_step(rows, i) + F::Q);
-            multiply_at(O[0], q, h[i][0], h[i][2]);
-            multiply_at(O[1], q, h[i][1], h[i][3]);
-        }
+    for (int i = 0; i < K / 16; i++) {
+        uint32_t q[4];
+        ldmatrix4_at(q, at_step(rows, i) + F::Q);
+        multiply_at(O[0], q, h[i][0], h[i][2]);
+        multiply_at(O[1], q, h[i][1], h[i][3]);
     }
     auto query = [&](int scores, const uint32_t(&x)[4]) {
         const uint4 f = operand(part + scores);
@@ -181,18 +178,15 @@ ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32
     };
     if constexpr (F::PAIR) {
         write(F::KK, v);
-        if (OUTPUTS)
-            query(F::P_K, v);
+        query(F::P_K, v);
     }
     pack4(u, U[0], U[1]);
     write(F::A, u);
-    if (OUTPUTS)
-        query(F::P, u);
+    query(F::P, u);
     if (flags & TWO_TERMS) {
         pack4_rest(r, u, U[0], U[1]);
         write(F::A, r);
-        if (OUTPUTS)
-            query(F::P, r);
+        query(F::P, r);
     }
     s.pending = flags & STRONG ? NULL : part + F::MIDDLE;
 }
@@ -219,13 +213,12 @@ template <class F> ERASE_DEVICE void resize(part_state<F> &s, float most) {
             s.H[i][j] *= step;
 }
 // The warp's outputs of 16 rows; `to`: its columns of the first row. pairs: all columns are there, and aligned.
-template <class F>
-ERASE_DEVICE void put_outputs(part_state<F> &s, const float (&O)[2][4], float out, bf16 *to,
+ERASE_DEVICE void put_outputs(float &spoiled, const float (&O)[2][4], float out, bf16 *to,
                               int64_t ld, int rows, int columns, bool pairs) {
     const int r = threadIdx.x % 32 / 4, x = 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        s.spoiled = fmaf(O[i / 4][i % 4], 0.0f, s.spoiled);
+        spoiled = fmaf(O[i / 4][i % 4], 0.0f, spoiled);
     bf16 *near = to + r * ld + x, *far = near + 8 * ld;
     if (pairs && rows >= PART) {
         put2(near, out * O[0][0], out * O[0][1]);
@@ -321,9 +314,9 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
         for (int part = 0; part <= PARTS; part++) {
             if (part < PARTS) {
                 float O[2][4];
-                march_part<F, true>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
+                march_part<F>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
                 const int64_t t = t0 + part * PART;
-                put_outputs(m, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
+                put_outputs(m.spoiled, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
                             (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
             } else if (m.pending) {
                 scale_state(m.H, m.pending);

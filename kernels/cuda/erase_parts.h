@@ -31,23 +31,166 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
     stretch_keep(slots + (part * s.H + h) * F::SLOT, own, F::SLOT);
 }
 
-// Shared memory: barriers, then a ring of what is fetched of a slot and 16 rows of values.
-template <class F, bool OUTPUTS> struct ring_map {
-    static constexpr int RING = 6, AHEAD = RING - 2, // the part before is still needed
-        FROM = OUTPUTS ? 0 : F::E, SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM,
-                         STAGE = SLOT + VALUE_TILE, BARRIERS = 128, BYTES = BARRIERS + RING * STAGE;
-    static_assert(SLOT % 128 == 0 && RING * 8 <= BARRIERS, "aligned tiles, room for barriers");
+enum {
+    STATE_WARPS =
+        MARCH_WARPS, // one for 16 columns; as many make outputs, one makes factors and one fetches
+    HAND = 2         // parts that a state may be ahead of outputs
 };
 
-// Blocks: as `march` has them; per and chunks count parts.
+// Shared memory: barriers; a ring of 16 rows of values, what is fetched of a slot, and what the state is multiplied by before
+// it; of each warp's columns, what its state hands to outputs: H_ and U as operands, what U's rounding took off,
+// numbers.
+template <class F, bool OUTPUTS> struct ring_map {
+    static constexpr int WARPS = (OUTPUTS ? 2 : 1) * STATE_WARPS + 2, RING = 6;
+    static constexpr int FULL = 0, SCALED = FULL + 8 * RING, EMPTY = SCALED + 8 * RING,
+                         READY = EMPTY + 8 * RING, FREE = READY + 8 * STATE_WARPS * HAND,
+                         BARRIERS_END = FREE + 8 * STATE_WARPS * HAND, STAGES = 1024;
+    static constexpr int FROM = OUTPUTS ? 0 : F::E,
+                         SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM, VALUES = 0,
+                         PART_AT = VALUE_TILE - FROM, // where a part would begin
+        BEFORE = VALUE_TILE + SLOT, STAGE = (BEFORE + 4 * F::K + 1023) / 1024 * 1024;
+    static constexpr int HANDS = STAGES + RING * STAGE, H = 0, U = F::K / 16 * 512,
+                         U_REST = U + 512, NUMBERS = U_REST + 512, HAND_BYTES = NUMBERS + 16,
+                         BYTES = HANDS + (OUTPUTS ? STATE_WARPS * HAND * HAND_BYTES : 0);
+    static_assert(BARRIERS_END <= STAGES && HAND_BYTES % 16 == 0, "room for barriers");
+};
+
+// Where a warp stands in a ring of N: place, and parity of the times it has come by.
+template <int N> struct ring_place {
+    int at = 0;
+    uint32_t parity = 0;
+    ERASE_DEVICE void step() {
+        if (++at == N)
+            at = 0, parity ^= 1;
+    }
+};
+// Every lane is done with what the barrier is for.
+ERASE_DEVICE void arrive(uint64_t *barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0)
+        mark_arrive(barrier);
+}
+ERASE_DEVICE void keep_operand(unsigned char *to, const uint32_t (&x)[4]) {
+    *(uint4 *)(to + threadIdx.x % 32 * 16) = make_uint4(x[0], x[1], x[2], x[3]);
+}
+ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
+    const uint4 y = operand(from);
+    x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
+}
+
+// The state of a warp through one part. before: what to multiply it by first. hand(h, u, rest, flags) is called with H_
+// packed and U.
+template <class F, class Hand>
+ERASE_DEVICE void carry_state(part_state<F> &s, const unsigned char *part, uint32_t values,
+                              const unsigned char *before, Hand hand) {
+    constexpr int K = F::K;
+    const int flags = *(const int *)(part + F::FLAGS);
+    const uint32_t address = smem_address(part), rows = address + lane_row<true>(),
+                   cols = address + lane_row<false>();
+    float R[2][4] = {}, V[2][4], more[2][4] = {}; // R in two chains of products, which are shorter
+    uint32_t v[4], h[K / 16][4];
+    scale_state(s.H, before);
+    take_values(values, s.size, V);
+    if constexpr (F::PAIR) {
+        pack4(v, V[0], V[1]);
+        const uint4 f = operand(part + F::S_K);
+        multiply_at(R[0], v, f.x, f.z);
+        multiply_at(R[1], v, f.y, f.w);
+    }
+#pragma unroll
+    for (int i = 0; i < K / 16; i++) {
+        uint32_t e[4];
+        pack4(h[i], s.H[2 * i], s.H[2 * i + 1]);
+        ldmatrix4_at(e, at_step(cols, i) + F::E);
+        multiply_at(i % 2 ? more[0] : R[0], h[i], e[0], e[1]);
+        multiply_at(i % 2 ? more[1] : R[1], h[i], e[2], e[3]);
+    }
+    if (flags & STRONG)
+        scale_state(s.H, part + F::MIDDLE);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        R[i / 4][i % 4] += more[i / 4][i % 4] + (F::PAIR ? 0 : V[i / 4][i % 4]);
+    float U[2][4] = {};
+    uint32_t u[4], r[4], rest[4] = {};
+    pack4(r, R[0], R[1]);
+    const uint4 t = operand(part + F::T);
+    if (flags & TWO_TERMS) {
+        const uint4 t_rest = operand(part + F::T_REST);
+        multiply_at(U[0], r, t_rest.x, t_rest.z);
+        multiply_at(U[1], r, t_rest.y, t_rest.w);
+        pack4_rest(rest, r, R[0], R[1]);
+        multiply_at(U[0], rest, t.x, t.z);
+        multiply_at(U[1], rest, t.y, t.w);
+    }
+    multiply_at(U[0], r, t.x, t.z);
+    multiply_at(U[1], r, t.y, t.w);
+    auto write = [&](int tile, const uint32_t(&x)[4]) {
+#pragma unroll
+        for (int i = 0; i < K / 16; i++) {
+            uint32_t z[4];
+            ldmatrix4_transposed_at(z, at_step(rows, i) + tile);
+            multiply_at(s.H[2 * i], x, z[0], z[1]);
+            multiply_at(s.H[2 * i + 1], x, z[2], z[3]);
+        }
+    };
+    if constexpr (F::PAIR)
+        write(F::KK, v);
+    pack4(u, U[0], U[1]);
+    if (flags & TWO_TERMS)
+        pack4_rest(rest, u, U[0], U[1]);
+    write(F::A, u);
+    hand(h, u, rest, flags);
+    if (flags & TWO_TERMS)
+        write(F::A, rest);
+}
+
+// Outputs of the part for the warp's columns, times the state's size, from what was handed over.
+template <class F, class map>
+ERASE_DEVICE void make_outputs(const unsigned char *part, uint32_t values,
+                               const unsigned char *hand, float size, int flags, float (&O)[2][4]) {
+    const uint32_t rows = smem_address(part) + lane_row<true>();
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        O[i / 4][i % 4] = 0;
+    auto add = [&](const uint32_t(&q)[4], const uint32_t(&x)[4]) {
+        multiply_at(O[0], q, x[0], x[2]);
+        multiply_at(O[1], q, x[1], x[3]);
+    };
+#pragma unroll
+    for (int i = 0; i < F::K / 16; i++) {
+        uint32_t q[4], h[4];
+        ldmatrix4_at(q, at_step(rows, i) + F::Q);
+        take_operand(h, hand + map::H + 512 * i);
+        add(q, h);
+    }
+    uint32_t p[4], u[4];
+    take_operand(p, part + F::P);
+    take_operand(u, hand + map::U);
+    add(p, u);
+    if (flags & TWO_TERMS) {
+        take_operand(u, hand + map::U_REST);
+        add(p, u);
+    }
+    if constexpr (F::PAIR) {
+        float V[2][4];
+        take_values(values, size, V);
+        pack4(u, V[0], V[1]);
+        take_operand(p, part + F::P_K);
+        add(p, u);
+    }
+}
+
+// Blocks: as `march` has them; per and chunks count parts. For devices of compute capability 9.0.
 template <class F, bool OUTPUTS>
-__global__ void __launch_bounds__(32 * MARCH_WARPS)
-    march_parts(erase_call s, view<bf16> v, const unsigned char *slots, view<float> state,
-                view<bf16> o, int *marks, erase_segments seg) {
+__global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
+    march_parts(erase_call s, view<bf16> v, const __grid_constant__ CUtensorMap v_map,
+                const unsigned char *slots, view<float> state, view<bf16> o, int *marks,
+                erase_segments seg) {
     typedef ring_map<F, OUTPUTS> map;
     SHARED_MEMORY(bytes);
-    uint64_t *barrier = (uint64_t *)bytes;
-    const int warp = threadIdx.x / 32;
+    uint64_t *full = (uint64_t *)(bytes + map::FULL), *scaled = (uint64_t *)(bytes + map::SCALED),
+             *empty = (uint64_t *)(bytes + map::EMPTY);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int blocks = (s.V + MARCH_COLUMNS - 1) / MARCH_COLUMNS,
               tiles = blocks + (OUTPUTS ? 0 : (s.K + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
     const int h = blockIdx.x / tiles, tile = blockIdx.x % tiles, segment = blockIdx.y;
@@ -57,79 +200,133 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
     const int first = segment * seg.per, last = min(first + seg.per, s.chunks);
     const int width = transition ? s.K : s.V;
     const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS,
-              mine = column + warp * COLUMNS;
+              group = warp % STATE_WARPS, mine = column + group * COLUMNS;
+    auto stage_of = [&](int at) { return bytes + map::STAGES + at * map::STAGE; };
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < map::RING; i++) {
+            mark_init(full + i, 1);
+            mark_init(scaled + i, 1);
+            mark_init(empty + i, map::WARPS - 2);
+        }
+        for (int i = 0; i < 2 * STATE_WARPS * HAND; i++)
+            mark_init((uint64_t *)(bytes + map::READY) + i, 1);
+        marks_ready();
+    }
+    if (transition) // has no values
+        for (int i = threadIdx.x; i < map::RING * VALUE_TILE / 16; i += 32 * map::WARPS)
+            *(uint4 *)(stage_of(i / (VALUE_TILE / 16)) + i % (VALUE_TILE / 16) * 16) =
+                make_uint4(0, 0, 0, 0);
+    __syncthreads();
+    ring_place<map::RING> ring;
+    if (warp == map::WARPS - 1) {
+        const unsigned char *slot = slots + ((int64_t)first * s.H + h) * F::SLOT + map::FROM;
+        for (int part = first; part < last; part++, ring.step()) {
+            mark_wait(empty + ring.at, ring.parity ^ 1);
+            unsigned char *stage = stage_of(ring.at);
+            fetch_slot(full + ring.at, stage + VALUE_TILE, slot, map::SLOT, stage, v, v_map,
+                       !transition, s, h, column, part * PART);
+            slot += (int64_t)s.H * F::SLOT;
+        }
+        return;
+    }
+    if (warp == map::WARPS - 2) {
+        constexpr int MINE = F::K / 32; // channels of a lane
+        float waiting[MINE];            // 2^c of the part before, or 1
+#pragma unroll
+        for (int i = 0; i < MINE; i++)
+            waiting[i] = 1;
+        for (int part = first; part < last; part++, ring.step()) {
+            mark_wait(full + ring.at, ring.parity);
+            unsigned char *stage = stage_of(ring.at), *now = stage + map::PART_AT;
+            const bool strong = *(const int *)(now + F::FLAGS) & STRONG;
+            const float *middle = (const float *)(now + F::MIDDLE) + lane;
+            float *before = (float *)(stage + map::BEFORE) + lane;
+#pragma unroll
+            for (int i = 0; i < MINE; i++) {
+                const float x = strong ? 1 : middle[32 * i];
+                before[32 * i] = waiting[i] * x;
+                waiting[i] = x;
+            }
+            arrive(scaled + ring.at);
+        }
+        return;
+    }
+    const uint32_t own_values = lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2);
+    ring_place<HAND> turn;
+    auto of_hand = [&](int what) { return (uint64_t *)(bytes + what) + group * HAND + turn.at; };
+    auto hand_of = [&]() {
+        return bytes + map::HANDS + (group * HAND + turn.at) * map::HAND_BYTES;
+    };
+    if (OUTPUTS && warp >= STATE_WARPS) {
+        const bool pairs = in_pairs(s, o, mine);
+        bf16 *to = o.row((int64_t)first * PART) + (int64_t)h * s.V + mine;
+        float spoiled = 0;
+        for (int part = first; part < last; part++, ring.step(), turn.step()) {
+            mark_wait(full + ring.at, ring.parity);
+            mark_wait(of_hand(map::READY), turn.parity);
+            const unsigned char *stage = stage_of(ring.at), *hand = hand_of();
+            const float4 numbers = *(const float4 *)(hand + map::NUMBERS);
+            float O[2][4];
+            make_outputs<F, map>(stage + map::PART_AT, smem_address(stage) + own_values, hand,
+                                 numbers.y, (int)numbers.z, O);
+            arrive(of_hand(map::FREE));
+            arrive(empty + ring.at);
+            put_outputs(spoiled, O, numbers.x, to, o.ld,
+                        (int)min((int64_t)PART, s.T - (int64_t)part * PART), s.V - mine, pairs);
+            to += PART * o.ld;
+        }
+        mark(marks, s, h, mine, spoiled);
+        return;
+    }
     auto of_segment = [&](float *all, int i) { return all + ((int64_t)i * s.H + h) * s.K * width; };
     const float *start = segment == 0 ? state.row((int64_t)h * s.K)
                          : OUTPUTS    ? of_segment(seg.ends, segment - 1)
                                       : NULL;
-    float *end_state = seg.n == 1 ? state.row((int64_t)h * s.K)
-                                  : of_segment(transition ? seg.transitions : seg.ends, segment);
-    const int64_t start_ld = segment == 0 ? state.ld : width,
-                  end_ld = seg.n == 1 ? state.ld : width;
+    const int64_t start_ld = segment == 0 ? state.ld : width;
     part_state<F> m;
-    m.size = 1, m.spoiled = 0, m.pending = NULL;
+    m.size = 1, m.spoiled = 0;
     each_of_state<F>(mine, [&](int i, int j, int k, int c) {
         m.H[i][j] = k >= s.K || c >= width ? 0.0f
                     : start                ? start[k * start_ld + c]
                                            : transition && k == c;
     });
-    for (int i = 0; i < map::RING; i++)
-        stretch_init(barrier + i);
-    __syncthreads();
-    // What comes next: stage, slot, and this thread's piece of the values.
-    int next = 0, left = last - first;
-    const int row = threadIdx.x / 8, piece = threadIdx.x % 8;
-    const unsigned char *slot = slots + ((int64_t)first * s.H + h) * F::SLOT + map::FROM;
-    int64_t t = (int64_t)first * PART;
-    const bool in_values = !transition && column + 8 * piece < s.V;
-    const bf16 *value = in_values ? v.row(t + row) + (int64_t)h * s.V + column + 8 * piece : v.p;
-    const uint32_t value_to = map::SLOT + row * 128 + ((piece ^ row) % 8) * 16;
-    auto fetch = [&]() {
-        if (left > 0) {
-            unsigned char *stage = bytes + map::BARRIERS + next * map::STAGE;
-            stretch_fetch(barrier + next, stage, slot, map::SLOT);
-            const bool there = in_values && t + row < s.T;
-            copy16_at(smem_address(stage) + value_to, there ? value : v.p, there);
-            slot += (int64_t)s.H * F::SLOT;
-            value += PART * v.ld;
-            t += PART, left--;
-            next = next + 1 == map::RING ? 0 : next + 1;
-        }
-        copies_commit();
-    };
-    for (int i = 0; i < map::AHEAD; i++)
-        fetch();
-    const uint32_t own_values = map::SLOT + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
-    const bool pairs = in_pairs(s, o, mine);
-    bf16 *to = o.row((int64_t)first * PART) + (int64_t)h * s.V + mine;
-    int at = 0;
-    uint32_t parity = 0;
-    float out = 0;
-    for (int part = first; part < last; part++) {
-        unsigned char *stage = bytes + map::BARRIERS + at * map::STAGE;
-        copies_wait_but<map::AHEAD - 1>();
-        stretch_wait(barrier + at, parity);
-        __syncthreads(); // the part is there; everybody is done with the one before
-        fetch();
+    const unsigned char *stage = NULL;
+    for (int part = first; part < last; part++, ring.step(), turn.step()) {
+        mark_wait(full + ring.at, ring.parity);
+        mark_wait(scaled + ring.at, ring.parity);
+        stage = stage_of(ring.at);
         const uint32_t values = smem_address(stage) + own_values;
         if ((part - first) % LOOK == 0) {
             float x[2][4];
             take_values(values, m.size, x);
             resize(m, fmaxf(largest(x[0]), largest(x[1])));
-            out = s.scale / m.size;
         }
-        float O[2][4];
-        march_part<F, OUTPUTS>(m, stage - map::FROM, values, O);
-        if (OUTPUTS) {
-            put_outputs(m, O, out, to, o.ld, (int)min((int64_t)PART, s.T - (int64_t)part * PART),
-                        s.V - mine, pairs);
-            to += PART * o.ld;
-        }
-        if (++at == map::RING)
-            at = 0, parity ^= 1;
+        carry_state<F>(m, stage + map::PART_AT, values, stage + map::BEFORE,
+                       [&](const uint32_t(&packed)[F::K / 16][4], const uint32_t(&u)[4],
+                           const uint32_t(&rest)[4], int flags) {
+                           if (!OUTPUTS)
+                               return;
+                           mark_wait(of_hand(map::FREE), turn.parity ^ 1);
+                           unsigned char *hand = hand_of();
+#pragma unroll
+                           for (int i = 0; i < F::K / 16; i++)
+                               keep_operand(hand + map::H + 512 * i, packed[i]);
+                           keep_operand(hand + map::U, u);
+                           if (flags & TWO_TERMS)
+                               keep_operand(hand + map::U_REST, rest);
+                           if (lane == 0)
+                               *(float4 *)(hand + map::NUMBERS) =
+                                   make_float4(s.scale / m.size, m.size, (float)flags, 0);
+                           arrive(of_hand(map::READY));
+                       });
+        arrive(empty + ring.at);
     }
-    if (m.pending)
-        scale_state(m.H, m.pending);
+    // The last part's room is nobody else's.
+    if (stage && !(*(const int *)(stage + map::PART_AT + F::FLAGS) & STRONG))
+        scale_state(m.H, stage + map::PART_AT + F::MIDDLE);
+    float *end_state = seg.n == 1 ? state.row((int64_t)h * s.K)
+                                  : of_segment(transition ? seg.transitions : seg.ends, segment);
+    const int64_t end_ld = seg.n == 1 ? state.ld : width;
     each_of_state<F>(mine, [&](int i, int j, int k, int c) {
         m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);
         if (k < s.K && c < width)

@@ -99,6 +99,13 @@ __device__ __forceinline__ void stretch_init(uint64_t *b) {
     stretch_init(b, threadIdx.x == 0);
 }
 #if __CUDA_ARCH__ >= 900
+// One thread's: a copy whose bytes stretch_expect has told of.
+__device__ __forceinline__ void stretch_copy(uint64_t *b, void *to, const void *from, int bytes) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];\n" ::"r"(smem_address(to)),
+                 "l"(from), "r"(bytes), "r"(smem_address(b))
+                 : "memory");
+}
 // One thread's: bytes to come, and the box of a tensor map at (column, head, row) that brings some of them.
 __device__ __forceinline__ void stretch_expect(uint64_t *b, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(smem_address(b)),
@@ -113,6 +120,41 @@ __device__ __forceinline__ void box_fetch(uint64_t *b, uint32_t to, const void *
                  : "memory");
 }
 #endif
+__device__ __forceinline__ void stretch_wait(uint64_t *b, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1, 0x989680;\n"
+                 "@p bra done;\n"
+                 "bra again;\n"
+                 "done:\n}\n" ::"r"(smem_address(b)),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+// Barriers in shared memory that `count` arrivals complete; wait: for the phase of a parity, that before the first one
+// counting as done. Compute capability 9.0.
+__device__ __forceinline__ void mark_init(uint64_t *b, int count) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(smem_address(b)), "r"(count)
+                 : "memory");
+#endif
+}
+__device__ __forceinline__ void marks_ready() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void mark_wait(uint64_t *b, uint32_t parity) {
+    stretch_wait(b, parity);
+}
+__device__ __forceinline__ void mark_arrive(uint64_t *b) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(smem_address(b)) : "memory");
+#endif
+}
+
 // Threads (whole warps) that share barrier `id` (1 to 15): wait for all of them, or only tell them.
 template <int id> __device__ __forceinline__ void barrier_wait(int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"n"(id), "r"(threads) : "memory");
@@ -159,18 +201,6 @@ __device__ __forceinline__ void stretch_keep(void *to, const void *from, int byt
 #else
     for (int i = 16 * (threadIdx.x % 32); i < bytes; i += 512)
         *(uint4 *)((char *)to + i) = *(const uint4 *)((const char *)from + i);
-#endif
-}
-__device__ __forceinline__ void stretch_wait(uint64_t *b, uint32_t parity) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{\n.reg .pred p;\n"
-                 "again:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1, 0x989680;\n"
-                 "@p bra done;\n"
-                 "bra again;\n"
-                 "done:\n}\n" ::"r"(smem_address(b)),
-                 "r"(parity)
-                 : "memory");
 #endif
 }
 

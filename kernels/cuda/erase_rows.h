@@ -181,25 +181,32 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
                 qa += q.x * a[h].x + q.y * a[h].y;
                 qk += q.x * k[h].x + q.y * k[h].y;
             }
-            auto sum = [](float x) {
-#pragma unroll
-                for (int d = 16; d; d >>= 1)
-                    x += __shfl_xor_sync(~0u, x, d);
-                return x;
+            // Sums over the warp, of several at once: those of e come to lanes 0 to 15, of q to the others; of PAIR
+            // with a to the first eight of these, with k to the others.
+            auto merge = [&](float x, float y, int d) {
+                const bool upper = lane & d;
+                return (upper ? y : x) + __shfl_xor_sync(~0u, upper ? x : y, d);
             };
-            ea = sum(ea), qa = sum(qa);
+            float sum = merge(ea, qa, 16);
             if (F::PAIR)
-                ek = sum(ek), qk = sum(qk);
+                sum = merge(sum, merge(ek, qk, 16), 8);
+            else
+                sum += __shfl_xor_sync(~0u, sum, 8);
+#pragma unroll
+            for (int d = 4; d; d >>= 1)
+                sum += __shfl_xor_sync(~0u, sum, d);
             const float by = F::PAIR ? 1 : -__shfl_sync(~0u, beta, i);
-            if (lane == 0) {
-                put((__half *)(m.part + F::P + operand_at(i, j)), qa);
-                if (F::PAIR)
-                    put((__half *)(m.part + F::P_K + operand_at(i, j)), qk);
-                if (i > j) {
-                    *m.n(i, j) = by * ea;
-                    if (F::PAIR)
-                        put((__half *)(m.part + F::S_K + operand_at(i, j)), ek);
-                }
+            const bool query = lane >= 16, with_k = lane & 8;
+            if (lane % 8 == 0 && (query || i > j) && (F::PAIR || !with_k)) {
+                if (query || with_k)
+                    put((__half *)(m.part +
+                                   (!query   ? F::S_K
+                                    : with_k ? F::P_K
+                                             : F::P) +
+                                   operand_at(i, j)),
+                        sum);
+                else
+                    *m.n(i, j) = by * sum;
             }
         }
     }

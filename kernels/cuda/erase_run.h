@@ -22,6 +22,15 @@ template <class F, bool OUTPUTS> static int march_shared(int stages) {
     return march_map<F, OUTPUTS>::BARRIERS + stages * march_map<F, OUTPUTS>::STAGE;
 }
 
+// The copy engine's boxes, and barriers that it completes: compute capability 9.0.
+static bool has_boxes() {
+    int device, major;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+               cudaSuccess &&
+           major >= 9;
+}
+
 // Calls that are made in parts: decays of channels, one micro-step a token, all rows in 16-byte pieces.
 template <class F> constexpr bool HAS_PARTS = F::P::TERMS == 1 && F::K <= (F::PAIR ? 64 : 128);
 template <class F> constexpr bool HAS_FUSED = F::P::TERMS == 1 && F::K == 64 && F::PAIR;
@@ -122,11 +131,8 @@ static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int
 }
 // Left empty on devices whose kernels do without (erase_boxes.h).
 template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, int64_t first) {
-    int device, major;
-    TRY(cudaGetDevice(&device));
-    TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     *maps = {};
-    if (major < 9)
+    if (!has_boxes())
         return cudaSuccess;
     const int K = x->s.K;
     TRY(map_of(&maps->q, x->q, first, K, 64, true));
@@ -156,7 +162,8 @@ template <class F> static cudaError_t run_fused(const erase_job *j, const erase_
 
 template <class F, bool OUTPUTS>
 static cudaError_t run_march(const erase_job *j, const erase_call &s, const erase_segments &seg,
-                             const part_inputs &in, view<bf16> o, const erase_space *space) {
+                             view<bf16> v, const CUtensorMap &v_map, view<bf16> o,
+                             const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
     static_assert(G::SLOT == F::SLOT, "one march for all decays");
@@ -164,9 +171,9 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, const eras
     TRY(cudaFuncSetAttribute(march_parts<G, OUTPUTS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              shared));
     const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
-    march_parts<G, OUTPUTS>
-        <<<dim3((unsigned)s.H * tiles, (unsigned)(OUTPUTS ? seg.n : seg.n - 1)), FUSED_THREADS,
-           shared, j->stream>>>(s, in.v, space->slots, as<float>(j->state), o, space->marks, seg);
+    march_parts<G, OUTPUTS><<<dim3((unsigned)s.H * tiles, (unsigned)(OUTPUTS ? seg.n : seg.n - 1)),
+                              32 * ring_map<G, OUTPUTS>::WARPS, shared, j->stream>>>(
+        s, v, v_map, space->slots, as<float>(j->state), o, space->marks, seg);
     TRY(cudaGetLastError());
     j->done(j->done_ctx, OUTPUTS ? "march" : "segments' ends");
     return cudaSuccess;
@@ -189,9 +196,9 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
         const erase_segments seg = segments_of(plan, space, s.chunks);
         const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
         if (seg.n > 1)
-            TRY((run_march<F, false>(j, s, seg, in, o, space)));
+            TRY((run_march<F, false>(j, s, seg, in.v, maps.v, o, space)));
         TRY(scan(j, s, seg));
-        TRY((run_march<F, true>(j, s, seg, in, o, space)));
+        TRY((run_march<F, true>(j, s, seg, in.v, maps.v, o, space)));
         TRY(keep_end(j, seg));
     }
     return cudaSuccess;
@@ -211,7 +218,7 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
             const bool is_16 = j->s.decay.esize == 2;
             const int make = is_16 ? make_shared<G>() : make_shared<W>(),
                       ring = ring_map<G, true>::BYTES;
-            z.parts_shared = make > ring ? make : ring;
+            z.parts_shared = !has_boxes() ? 0 : make > ring ? make : ring;
             if (HAS_FUSED<F>)
                 z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
             if (PARTS * G::SLOT > F::BYTES)
