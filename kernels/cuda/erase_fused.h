@@ -31,8 +31,8 @@ template <class F> ERASE_DEVICE float take_beta(const erase_call &s, int h, int6
 
 // What a warp carries: H^T of its 16 columns, times `size`. As laid out by mma: columns lane / 4, + 8, channels 8 i + 2
 // (lane mod 4) + {0, 1}.
-template <class F> struct part_state {
-    float H[F::K / 8][4];
+template <int CHANNELS> struct part_state {
+    float H[CHANNELS / 8][4];
     float size, spoiled; // spoiled: NaN once anything was not finite
     // 2^c of the part before, which still waits to be multiplied by; or NULL.
     const unsigned char *pending;
@@ -95,7 +95,7 @@ ERASE_DEVICE void pack4_rest(uint32_t (&to)[4], const uint32_t (&near)[4], const
 // The state of the warp through one part; its outputs (times the state's size) to O: rows lane / 4, + 8, columns 8 i + 2
 // (lane mod 4) + {0, 1} of the warp's. values: address for take_values.
 template <class F>
-ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32_t values,
+ERASE_DEVICE void march_part(part_state<F::K> &s, const unsigned char *part, uint32_t values,
                              float (&O)[2][4]) {
     constexpr int K = F::K;
     const int flags = *(const int *)(part + F::FLAGS);
@@ -192,22 +192,28 @@ ERASE_DEVICE void march_part(part_state<F> &s, const unsigned char *part, uint32
 }
 
 // Where a warp's state stands: channels k0 + .., columns v0, v0 + 8 of a matrix.
-template <class F, class Do> ERASE_DEVICE void each_of_state(int column, Do what) {
-    const int v0 = column + threadIdx.x % 32 / 4, k0 = 2 * (threadIdx.x % 4);
+template <int CHANNELS, class Do>
+ERASE_DEVICE void each_of_state(int column, int channel, Do what) {
+    const int v0 = column + threadIdx.x % 32 / 4, k0 = channel + 2 * (threadIdx.x % 4);
 #pragma unroll
-    for (int i = 0; i < F::K / 8; i++)
+    for (int i = 0; i < CHANNELS / 8; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             what(i, j, k0 + 8 * i + j % 2, v0 + j / 2 * 8);
 }
-template <class F> ERASE_DEVICE void resize(part_state<F> &s, float most) {
+template <int CHANNELS>
+ERASE_DEVICE float largest_of(const part_state<CHANNELS> &s, const float (&V)[2][4]) {
+    float most = fmaxf(largest(V[0]), largest(V[1]));
 #pragma unroll
-    for (int i = 0; i < F::K / 8; i++)
+    for (int i = 0; i < CHANNELS / 8; i++)
         most = fmaxf(most, largest(s.H[i]));
+    return most;
+}
+template <int CHANNELS> ERASE_DEVICE void resize(part_state<CHANNELS> &s, float most) {
     const float step = size_step(most, s.size, LEAST_SIZE);
     s.size *= step;
 #pragma unroll
-    for (int i = 0; i < F::K / 8; i++)
+    for (int i = 0; i < CHANNELS / 8; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++)
             s.H[i][j] *= step;
@@ -255,9 +261,9 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
               hk = h / (s.H / s.Hk), column = blockIdx.x % tiles * MARCH_COLUMNS,
               mine = column + warp * COLUMNS;
     float *at = state.row((int64_t)h * s.K);
-    part_state<F> m;
+    part_state<F::K> m;
     m.size = 1, m.spoiled = 0;
-    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+    each_of_state<F::K>(mine, 0, [&](int i, int j, int k, int c) {
         m.H[i][j] = k < s.K && c < s.V ? at[k * state.ld + c] : 0;
     });
     const uint32_t values = all_values + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
@@ -304,7 +310,7 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
             for (int part = 0; part < PARTS; part++) {
                 float v[2][4];
                 take_values(values + part * VALUE_TILE, m.size, v);
-                most = fmaxf(most, fmaxf(largest(v[0]), largest(v[1])));
+                most = fmaxf(most, largest_of(m, v));
             }
             resize(m, most);
             out = s.scale / m.size;
@@ -325,7 +331,7 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
                 release(part - 1, t0 + ROWS);
         }
     }
-    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+    each_of_state<F::K>(mine, 0, [&](int i, int j, int k, int c) {
         m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);
         if (k < s.K && c < s.V)
             at[k * state.ld + c] = m.H[i][j] / m.size;

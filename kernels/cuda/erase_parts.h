@@ -31,27 +31,31 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
     stretch_keep(slots + (part * s.H + h) * F::SLOT, own, F::SLOT);
 }
 
+// Warps: two carry the state of 16 columns, half of the channels each; one makes their outputs; one makes factors, and one
+// fetches.
 enum {
-    STATE_WARPS =
-        MARCH_WARPS, // one for 16 columns; as many make outputs, one makes factors and one fetches
-    HAND = 2         // parts that a state may be ahead of outputs
+    GROUPS = MARCH_WARPS,
+    STATE_WARPS = 2 * GROUPS,
+    HAND = 2 // parts that a state may be ahead of outputs
 };
 
 // Shared memory: barriers; a ring of 16 rows of values, what is fetched of a slot, and what the state is multiplied by before
-// it; of each warp's columns, what its state hands to outputs: H_ and U as operands, what U's rounding took off,
-// numbers.
+// it; sums that halves of a state tell each other; of each 16 columns, what the state hands to outputs: H_ and U as operands,
+// what U's rounding took off, numbers.
 template <class F, bool OUTPUTS> struct ring_map {
-    static constexpr int WARPS = (OUTPUTS ? 2 : 1) * STATE_WARPS + 2, RING = 6;
+    static constexpr int WARPS = STATE_WARPS + (OUTPUTS ? GROUPS : 0) + 2, RING = 6;
     static constexpr int FULL = 0, SCALED = FULL + 8 * RING, EMPTY = SCALED + 8 * RING,
-                         READY = EMPTY + 8 * RING, FREE = READY + 8 * STATE_WARPS * HAND,
-                         BARRIERS_END = FREE + 8 * STATE_WARPS * HAND, STAGES = 1024;
+                         READY = EMPTY + 8 * RING, FREE = READY + 8 * GROUPS * HAND,
+                         BARRIERS_END = FREE + 8 * GROUPS * HAND, STAGES = 1024;
     static constexpr int FROM = OUTPUTS ? 0 : F::E,
                          SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM, VALUES = 0,
                          PART_AT = VALUE_TILE - FROM, // where a part would begin
         BEFORE = VALUE_TILE + SLOT, STAGE = (BEFORE + 4 * F::K + 1023) / 1024 * 1024;
-    static constexpr int HANDS = STAGES + RING * STAGE, H = 0, U = F::K / 16 * 512,
+    static constexpr int SUMS = STAGES + RING * STAGE,
+                         SUM = 32 * 32, // of a warp; two parts by turns
+        LARGEST = SUMS + 2 * STATE_WARPS * SUM, HANDS = LARGEST + 128, H = 0, U = F::K / 16 * 512,
                          U_REST = U + 512, NUMBERS = U_REST + 512, HAND_BYTES = NUMBERS + 16,
-                         BYTES = HANDS + (OUTPUTS ? STATE_WARPS * HAND * HAND_BYTES : 0);
+                         BYTES = HANDS + (OUTPUTS ? GROUPS * HAND * HAND_BYTES : 0);
     static_assert(BARRIERS_END <= STAGES && HAND_BYTES % 16 == 0, "room for barriers");
 };
 
@@ -78,38 +82,67 @@ ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
     x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 }
 
-// The state of a warp through one part. before: what to multiply it by first. hand(h, u, rest, flags) is called with H_
-// packed and U.
+// The two warps of a group.
+ERASE_DEVICE void group_wait(int group) {
+    if (group == 0)
+        barrier_wait<1>(64);
+    else if (group == 1)
+        barrier_wait<2>(64);
+    else if (group == 2)
+        barrier_wait<3>(64);
+    else
+        barrier_wait<4>(64);
+}
+// Half a state, of channels half * K / 2 .., through one part. before: what to multiply it by first. sums: of the group's
+// halves for this part. hand(h, u, rest, flags) is called with H_ packed and U.
 template <class F, class Hand>
-ERASE_DEVICE void carry_state(part_state<F> &s, const unsigned char *part, uint32_t values,
-                              const unsigned char *before, Hand hand) {
-    constexpr int K = F::K;
-    const int flags = *(const int *)(part + F::FLAGS);
-    const uint32_t address = smem_address(part), rows = address + lane_row<true>(),
-                   cols = address + lane_row<false>();
-    float R[2][4] = {}, V[2][4], more[2][4] = {}; // R in two chains of products, which are shorter
-    uint32_t v[4], h[K / 16][4];
-    scale_state(s.H, before);
+ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const unsigned char *part, uint32_t values,
+                              const unsigned char *before, unsigned char *sums, int group, int half,
+                              Hand hand) {
+    constexpr int STEPS = F::K / 32;
+    const int flags = *(const int *)(part + F::FLAGS),
+              channels = half * F::K * 2; // bytes of floats
+    const uint32_t address = smem_address(part);
+    // K = 128: a panel each; else half a panel.
+    auto my_half = [&](uint32_t lane_row) {
+        return address + (F::K == 128 ? lane_row + (uint32_t)(half * F::PANEL)
+                                      : lane_row ^ (uint32_t)(half * F::K));
+    };
+    const uint32_t rows = my_half(lane_row<true>()), cols = my_half(lane_row<false>());
+    float R[2][4] = {}, V[2][4];
+    uint32_t v[4], h[STEPS][4];
+    scale_state(s.H, before + channels);
     take_values(values, s.size, V);
-    if constexpr (F::PAIR) {
+    if constexpr (F::PAIR)
         pack4(v, V[0], V[1]);
-        const uint4 f = operand(part + F::S_K);
-        multiply_at(R[0], v, f.x, f.z);
-        multiply_at(R[1], v, f.y, f.w);
-    }
 #pragma unroll
-    for (int i = 0; i < K / 16; i++) {
+    for (int i = 0; i < STEPS; i++) {
         uint32_t e[4];
         pack4(h[i], s.H[2 * i], s.H[2 * i + 1]);
         ldmatrix4_at(e, at_step(cols, i) + F::E);
-        multiply_at(i % 2 ? more[0] : R[0], h[i], e[0], e[1]);
-        multiply_at(i % 2 ? more[1] : R[1], h[i], e[2], e[3]);
+        multiply_at(R[0], h[i], e[0], e[1]);
+        multiply_at(R[1], h[i], e[2], e[3]);
+    }
+    float4 *mine = (float4 *)(sums + half * 1024) + threadIdx.x % 32,
+           *other = (float4 *)(sums + (half ^ 1) * 1024) + threadIdx.x % 32;
+    mine[0] = make_float4(R[0][0], R[0][1], R[0][2], R[0][3]);
+    mine[32] = make_float4(R[1][0], R[1][1], R[1][2], R[1][3]);
+    float more[2][4] = {};
+    if constexpr (F::PAIR) {
+        const uint4 f = operand(part + F::S_K);
+        multiply_at(more[0], v, f.x, f.z);
+        multiply_at(more[1], v, f.y, f.w);
     }
     if (flags & STRONG)
-        scale_state(s.H, part + F::MIDDLE);
+        scale_state(s.H, part + F::MIDDLE + channels);
+    group_wait(group);
+    // Either half comes to the same numbers.
+    const float4 x = other[0], y = other[32];
+    const float theirs[8] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        R[i / 4][i % 4] += more[i / 4][i % 4] + (F::PAIR ? 0 : V[i / 4][i % 4]);
+        R[i / 4][i % 4] =
+            R[i / 4][i % 4] + theirs[i] + (F::PAIR ? more[i / 4][i % 4] : V[i / 4][i % 4]);
     float U[2][4] = {};
     uint32_t u[4], r[4], rest[4] = {};
     pack4(r, R[0], R[1]);
@@ -126,7 +159,7 @@ ERASE_DEVICE void carry_state(part_state<F> &s, const unsigned char *part, uint3
     multiply_at(U[1], r, t.y, t.w);
     auto write = [&](int tile, const uint32_t(&x)[4]) {
 #pragma unroll
-        for (int i = 0; i < K / 16; i++) {
+        for (int i = 0; i < STEPS; i++) {
             uint32_t z[4];
             ldmatrix4_transposed_at(z, at_step(rows, i) + tile);
             multiply_at(s.H[2 * i], x, z[0], z[1]);
@@ -182,7 +215,7 @@ ERASE_DEVICE void make_outputs(const unsigned char *part, uint32_t values,
 
 // Blocks: as `march` has them; per and chunks count parts. For devices of compute capability 9.0.
 template <class F, bool OUTPUTS>
-__global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
+__global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 : 2)
     march_parts(erase_call s, view<bf16> v, const __grid_constant__ CUtensorMap v_map,
                 const unsigned char *slots, view<float> state, view<bf16> o, int *marks,
                 erase_segments seg) {
@@ -199,8 +232,8 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
         return; // the state itself is known there
     const int first = segment * seg.per, last = min(first + seg.per, s.chunks);
     const int width = transition ? s.K : s.V;
-    const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS,
-              group = warp % STATE_WARPS, mine = column + group * COLUMNS;
+    const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS, group = warp % GROUPS,
+              mine = column + group * COLUMNS;
     auto stage_of = [&](int at) { return bytes + map::STAGES + at * map::STAGE; };
     if (threadIdx.x == 0) {
         for (int i = 0; i < map::RING; i++) {
@@ -208,8 +241,10 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
             mark_init(scaled + i, 1);
             mark_init(empty + i, map::WARPS - 2);
         }
-        for (int i = 0; i < 2 * STATE_WARPS * HAND; i++)
-            mark_init((uint64_t *)(bytes + map::READY) + i, 1);
+        for (int i = 0; i < GROUPS * HAND; i++) {
+            mark_init((uint64_t *)(bytes + map::READY) + i, 2);
+            mark_init((uint64_t *)(bytes + map::FREE) + i, 1);
+        }
         marks_ready();
     }
     if (transition) // has no values
@@ -283,14 +318,17 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
                          : OUTPUTS    ? of_segment(seg.ends, segment - 1)
                                       : NULL;
     const int64_t start_ld = segment == 0 ? state.ld : width;
-    part_state<F> m;
+    constexpr int HALF = F::K / 2;
+    const int half = warp / GROUPS;
+    part_state<HALF> m;
     m.size = 1, m.spoiled = 0;
-    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+    each_of_state<HALF>(mine, half * HALF, [&](int i, int j, int k, int c) {
         m.H[i][j] = k >= s.K || c >= width ? 0.0f
                     : start                ? start[k * start_ld + c]
                                            : transition && k == c;
     });
     const unsigned char *stage = NULL;
+    float out = 0;
     for (int part = first; part < last; part++, ring.step(), turn.step()) {
         mark_wait(full + ring.at, ring.parity);
         mark_wait(scaled + ring.at, ring.parity);
@@ -299,35 +337,45 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS)
         if ((part - first) % LOOK == 0) {
             float x[2][4];
             take_values(values, m.size, x);
-            resize(m, fmaxf(largest(x[0]), largest(x[1])));
+            float most = largest_of(m, x), *all = (float *)(bytes + map::LARGEST);
+            for (int d = 16; d; d >>= 1)
+                most = fmaxf(most, __shfl_xor_sync(~0u, most, d));
+            if (lane == 0)
+                all[warp] = most;
+            group_wait(group);
+            resize(m, fmaxf(all[group], all[group + GROUPS]));
+            out = s.scale / m.size;
         }
-        carry_state<F>(m, stage + map::PART_AT, values, stage + map::BEFORE,
-                       [&](const uint32_t(&packed)[F::K / 16][4], const uint32_t(&u)[4],
-                           const uint32_t(&rest)[4], int flags) {
-                           if (!OUTPUTS)
-                               return;
-                           mark_wait(of_hand(map::FREE), turn.parity ^ 1);
-                           unsigned char *hand = hand_of();
+        auto hand_over = [&](const uint32_t(&packed)[HALF / 16][4], const uint32_t(&u)[4],
+                             const uint32_t(&rest)[4], int flags) {
+            if (!OUTPUTS)
+                return;
+            mark_wait(of_hand(map::FREE), turn.parity ^ 1);
+            unsigned char *hand = hand_of();
 #pragma unroll
-                           for (int i = 0; i < F::K / 16; i++)
-                               keep_operand(hand + map::H + 512 * i, packed[i]);
-                           keep_operand(hand + map::U, u);
-                           if (flags & TWO_TERMS)
-                               keep_operand(hand + map::U_REST, rest);
-                           if (lane == 0)
-                               *(float4 *)(hand + map::NUMBERS) =
-                                   make_float4(s.scale / m.size, m.size, (float)flags, 0);
-                           arrive(of_hand(map::READY));
-                       });
+            for (int i = 0; i < HALF / 16; i++)
+                keep_operand(hand + map::H + 512 * (half * (HALF / 16) + i), packed[i]);
+            if (half == 0) {
+                keep_operand(hand + map::U, u);
+                if (flags & TWO_TERMS)
+                    keep_operand(hand + map::U_REST, rest);
+                if (lane == 0)
+                    *(float4 *)(hand + map::NUMBERS) = make_float4(out, m.size, (float)flags, 0);
+            }
+            arrive(of_hand(map::READY));
+        };
+        carry_state<F>(m, stage + map::PART_AT, values, stage + map::BEFORE,
+                       bytes + map::SUMS + (2 * GROUPS * (part & 1) + 2 * group) * map::SUM, group,
+                       half, hand_over);
         arrive(empty + ring.at);
     }
     // The last part's room is nobody else's.
     if (stage && !(*(const int *)(stage + map::PART_AT + F::FLAGS) & STRONG))
-        scale_state(m.H, stage + map::PART_AT + F::MIDDLE);
+        scale_state(m.H, stage + map::PART_AT + F::MIDDLE + half * HALF * 4);
     float *end_state = seg.n == 1 ? state.row((int64_t)h * s.K)
                                   : of_segment(transition ? seg.transitions : seg.ends, segment);
     const int64_t end_ld = seg.n == 1 ? state.ld : width;
-    each_of_state<F>(mine, [&](int i, int j, int k, int c) {
+    each_of_state<HALF>(mine, half * HALF, [&](int i, int j, int k, int c) {
         m.spoiled = fmaf(m.H[i][j], 0.0f, m.spoiled);
         if (k < s.K && c < width)
             end_state[k * end_ld + c] = m.H[i][j] / m.size;

@@ -8,8 +8,7 @@ enum {
     MOST_K = 256,
     MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
     FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
-    MOST_SLOTS = 512 << 20, // bytes of chunks made ahead
-    FUSED_BLOCKS = 2 // one kernel does it all from a block for every so many multiprocessors on
+    MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
 };
 
 static bool aligned(mat m) {
@@ -52,7 +51,7 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
     erase_plan plan = {0, 1, 1, 1, ERASE_FUSED};
     if (z->fused_shared && z->fused_shared <= (int)shared_memory(be) &&
-        FUSED_BLOCKS * blocks >= of(be)->processors)
+        blocks > of(be)->processors / (z->parts_shared ? 1 : 2))
         return plan;
     plan.way =
         z->parts_shared && z->parts_shared <= (int)shared_memory(be) ? ERASE_PARTS : ERASE_CHUNKS;
