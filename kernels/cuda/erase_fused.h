@@ -34,8 +34,6 @@ template <class F> ERASE_DEVICE float take_beta(const erase_call &s, int h, int6
 template <int CHANNELS> struct part_state {
     float H[CHANNELS / 8][4];
     float size, spoiled; // spoiled: NaN once anything was not finite
-    // 2^c of the part before, which still waits to be multiplied by; or NULL.
-    const unsigned char *pending;
 };
 
 ERASE_DEVICE uint4 operand(const unsigned char *p) {
@@ -51,14 +49,17 @@ template <int N> ERASE_DEVICE void scale_state(float (&H)[N][4], const unsigned 
         H[i][0] *= g.x, H[i][1] *= g.y, H[i][2] *= g.x, H[i][3] *= g.y;
     }
 }
-template <int N>
-ERASE_DEVICE void scale_state(float (&H)[N][4], const unsigned char *by,
-                              const unsigned char *and_by) {
+// What a state is multiplied by before a part, of channels c0 .. + N - 1: 2^c of the part, and in `waiting` of the one before
+// it, which takes on that of this one for the next. Strong decays stand elsewhere.
+template <class F, int N>
+ERASE_DEVICE void factor_before(float (&waiting)[N], const unsigned char *part, float *to) {
+    const bool strong = *(const int *)(part + F::FLAGS) & STRONG;
+    const float *middle = (const float *)(part + F::MIDDLE) + threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const float2 x = factor_of(by, i), y = factor_of(and_by, i);
-        const float2 g = make_float2(x.x * y.x, x.y * y.y);
-        H[i][0] *= g.x, H[i][1] *= g.y, H[i][2] *= g.x, H[i][3] *= g.y;
+        const float x = strong ? 1 : middle[32 * i];
+        to[32 * i + threadIdx.x % 32] = waiting[i] * x;
+        waiting[i] = x;
     }
 }
 
@@ -93,10 +94,11 @@ ERASE_DEVICE void pack4_rest(uint32_t (&to)[4], const uint32_t (&near)[4], const
 }
 
 // The state of the warp through one part; its outputs (times the state's size) to O: rows lane / 4, + 8, columns 8 i + 2
-// (lane mod 4) + {0, 1} of the warp's. values: address for take_values.
+// (lane mod 4) + {0, 1} of the warp's. values: address for take_values; before: what to multiply it
+// by first.
 template <class F>
 ERASE_DEVICE void march_part(part_state<F::K> &s, const unsigned char *part, uint32_t values,
-                             float (&O)[2][4]) {
+                             const unsigned char *before, float (&O)[2][4]) {
     constexpr int K = F::K;
     const int flags = *(const int *)(part + F::FLAGS);
     const uint32_t address = smem_address(part), rows = address + lane_row<true>(),
@@ -114,14 +116,7 @@ ERASE_DEVICE void march_part(part_state<F::K> &s, const unsigned char *part, uin
         for (int i = 0; i < 8; i++)
             R[i / 4][i % 4] = V[i / 4][i % 4];
     }
-    if (flags & STRONG) {
-        if (s.pending)
-            scale_state(s.H, s.pending);
-    } else if (s.pending) {
-        scale_state(s.H, s.pending, part + F::MIDDLE);
-    } else {
-        scale_state(s.H, part + F::MIDDLE);
-    }
+    scale_state(s.H, before);
     uint32_t h[K / 16][4];
     float more[2][4] = {}; // of R: two chains of products are shorter than one
 #pragma unroll
@@ -188,7 +183,6 @@ ERASE_DEVICE void march_part(part_state<F::K> &s, const unsigned char *part, uin
         write(F::A, r);
         query(F::P, r);
     }
-    s.pending = flags & STRONG ? NULL : part + F::MIDDLE;
 }
 
 // Where a warp's state stands: channels k0 + .., columns v0, v0 + 8 of a matrix.
@@ -246,9 +240,9 @@ ERASE_DEVICE void mark(int *marks, const erase_call &s, int h, int column, float
         marks[(int64_t)h * ((s.V + COLUMNS - 1) / COLUMNS) + column / COLUMNS] = 1;
 }
 
-// Blocks: heads x 64 columns of values. Shared memory: parts, their values, barriers.
+// Blocks: heads x 64 columns of values. Shared memory: parts, their values, factors before them, barriers.
 template <class F> constexpr int fused_shared() {
-    return PARTS * (F::BYTES + VALUE_TILE) + 128;
+    return PARTS * (F::BYTES + VALUE_TILE + 4 * F::K) + 128;
 }
 template <class F>
 __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
@@ -269,7 +263,8 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
     const uint32_t values = all_values + (lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool pairs = in_pairs(s, o, mine);
     unsigned char *own = stage + warp * F::BYTES;
-    uint64_t *barrier = (uint64_t *)(stage + PARTS * (F::BYTES + VALUE_TILE)) + warp;
+    uint64_t *barrier = (uint64_t *)(stage + PARTS * (F::BYTES + VALUE_TILE + 4 * F::K)) + warp;
+    float *before = (float *)(stage + PARTS * (F::BYTES + VALUE_TILE));
     stretch_init(barrier, threadIdx.x % 32 == 0);
     __syncwarp();
     auto fetch = [&](int64_t t) {
@@ -315,17 +310,29 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
             resize(m, most);
             out = s.scale / m.size;
         }
-        m.pending = NULL;
+        {
+            float waiting[F::K / 32];
+#pragma unroll
+            for (int i = 0; i < F::K / 32; i++)
+                waiting[i] = 1;
+            if (warp > 0) // of the part before
+                factor_before<F>(waiting, own - F::BYTES, before + warp * F::K);
+            factor_before<F>(waiting, own, before + warp * F::K);
+        }
+        __syncthreads();
 #pragma unroll 1
         for (int part = 0; part <= PARTS; part++) {
             if (part < PARTS) {
                 float O[2][4];
-                march_part<F>(m, stage + part * F::BYTES, values + part * VALUE_TILE, O);
+                march_part<F>(m, stage + part * F::BYTES, values + part * VALUE_TILE,
+                              (const unsigned char *)(before + part * F::K), O);
                 const int64_t t = t0 + part * PART;
                 put_outputs(m.spoiled, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
                             (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
-            } else if (m.pending) {
-                scale_state(m.H, m.pending);
+            } else {
+                const unsigned char *end = stage + (PARTS - 1) * F::BYTES;
+                if (!(*(const int *)(end + F::FLAGS) & STRONG))
+                    scale_state(m.H, end + F::MIDDLE);
             }
             if (part > 0)
                 release(part - 1, t0 + ROWS);

@@ -273,15 +273,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         for (int part = first; part < last; part++, ring.step()) {
             mark_wait(full + ring.at, ring.parity);
             unsigned char *stage = stage_of(ring.at), *now = stage + map::PART_AT;
-            const bool strong = *(const int *)(now + F::FLAGS) & STRONG;
-            const float *middle = (const float *)(now + F::MIDDLE) + lane;
-            float *before = (float *)(stage + map::BEFORE) + lane;
-#pragma unroll
-            for (int i = 0; i < MINE; i++) {
-                const float x = strong ? 1 : middle[32 * i];
-                before[32 * i] = waiting[i] * x;
-                waiting[i] = x;
-            }
+            factor_before<F>(waiting, now, (float *)(stage + map::BEFORE));
             arrive(scaled + ring.at);
         }
         return;

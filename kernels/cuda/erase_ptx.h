@@ -27,6 +27,13 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t *a, const
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// The lane, asked for anew, so that nothing made from it is kept in registers from one turn of a loop to the next.
+__device__ __forceinline__ int lane_again() {
+    int lane;
+    asm volatile("mov.u32 %0, %%laneid;\n" : "=r"(lane));
+    return lane;
+}
+
 // 2^x with an error of 2^-22; 0 for large negative ones.
 __device__ __forceinline__ float fast_exp2(float x) {
     float y;

@@ -308,7 +308,7 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
 
 // T from N: by substitution, a column a lane (twice: the second half of the warp keeps the lower rows).
 template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float beta) {
-    const int lane = threadIdx.x % 32, col = lane % 16;
+    const int lane = lane_again(), col = lane % 16;
     float y[PART];
 #pragma unroll
     for (int i = 0; i < PART; i++) {
