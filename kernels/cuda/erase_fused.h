@@ -12,8 +12,6 @@
 #include "kernels/cuda/erase_boxes.h"
 #include "kernels/cuda/erase_march.h"
 
-#include <type_traits>
-
 enum {
     FUSED_THREADS = 32 * PARTS,
     LOOK = 8,       // parts between looks at the size of a state
@@ -271,25 +269,6 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
         fetch_part<F, true>(s, x, maps, smem_address(own), all_values + warp * VALUE_TILE, barrier,
                             h, hk, column, t + warp * PART);
     };
-    // A part's room is its maker's again once all warps are through the part behind it, whose state takes its 2^c.
-    auto tell = [&](auto part) {
-        if (warp == part.value)
-            barrier_wait<1 + part.value>(FUSED_THREADS);
-        else
-            barrier_tell<1 + part.value>(FUSED_THREADS);
-    };
-    auto release = [&](int part, int64_t t) {
-        if (part == 0)
-            tell(std::integral_constant<int, 0>());
-        else if (part == 1)
-            tell(std::integral_constant<int, 1>());
-        else if (part == 2)
-            tell(std::integral_constant<int, 2>());
-        else
-            tell(std::integral_constant<int, 3>());
-        if (warp == part && t < s.T)
-            fetch(t);
-    };
     fetch(0);
     uint32_t turn = 0;
     float out = 0;
@@ -321,21 +300,20 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::K == 64 ? 4 : 1)
         }
         __syncthreads();
 #pragma unroll 1
-        for (int part = 0; part <= PARTS; part++) {
-            if (part < PARTS) {
-                float O[2][4];
-                march_part<F>(m, stage + part * F::BYTES, values + part * VALUE_TILE,
-                              (const unsigned char *)(before + part * F::K), O);
-                const int64_t t = t0 + part * PART;
-                put_outputs(m.spoiled, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
-                            (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
-            } else {
-                const unsigned char *end = stage + (PARTS - 1) * F::BYTES;
-                if (!(*(const int *)(end + F::FLAGS) & STRONG))
-                    scale_state(m.H, end + F::MIDDLE);
-            }
-            if (part > 0)
-                release(part - 1, t0 + ROWS);
+        for (int part = 0; part < PARTS; part++) {
+            float O[2][4];
+            march_part<F>(m, stage + part * F::BYTES, values + part * VALUE_TILE,
+                          (const unsigned char *)(before + part * F::K), O);
+            const int64_t t = t0 + part * PART;
+            put_outputs(m.spoiled, O, out, o.row(t) + (int64_t)h * s.V + mine, o.ld,
+                        (int)min((int64_t)PART, s.T - t), s.V - mine, pairs);
+        }
+        const unsigned char *end = stage + (PARTS - 1) * F::BYTES;
+        if (!(*(const int *)(end + F::FLAGS) & STRONG))
+            scale_state(m.H, end + F::MIDDLE);
+        if (t0 + ROWS < s.T) {
+            __syncthreads(); // nobody reads the parts any more
+            fetch(t0 + ROWS);
         }
     }
     each_of_state<F::K>(mine, 0, [&](int i, int j, int k, int c) {

@@ -82,99 +82,122 @@ ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
     x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
 }
 
-// The two warps of a group.
-ERASE_DEVICE void group_wait(int group) {
-    if (group == 0)
-        barrier_wait<1>(64);
-    else if (group == 1)
-        barrier_wait<2>(64);
-    else if (group == 2)
-        barrier_wait<3>(64);
-    else
-        barrier_wait<4>(64);
+// What a warp that carries half a state, of channels half * K / 2 .., needs to know of itself: offsets into a stage, and
+// addresses.
+template <class F, class map> struct half_places {
+    uint32_t rows, cols, values, before, middle, operands, sums, other;
+    int group, half;
+    ERASE_DEVICE half_places(uint32_t base, int of_group, int of_half) {
+        const uint32_t lane = threadIdx.x % 32;
+        group = of_group, half = of_half;
+        // K = 128: a panel each; else half a panel.
+        auto my_half = [&](uint32_t row) {
+            return map::PART_AT + (F::K == 128 ? row + (uint32_t)(half * F::PANEL)
+                                               : row ^ (uint32_t)(half * F::K));
+        };
+        rows = once(my_half(lane_row<true>()));
+        cols = once(my_half(lane_row<false>()));
+        values = once(lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2));
+        const uint32_t channels = lane % 4 * 8 + half * F::K * 2;
+        before = once(map::BEFORE + channels);
+        middle = once(map::PART_AT + F::MIDDLE + channels);
+        operands = once(map::PART_AT + lane * 16);
+        sums = once(base + map::SUMS + (2 * group + half) * map::SUM + lane * 16);
+        other = once(base + map::SUMS + (2 * group + (half ^ 1)) * map::SUM + lane * 16);
+    }
+};
+
+template <int N> ERASE_DEVICE void scale_state_at(float (&H)[N][4], uint32_t by) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const float2 g = shared_float2(by + 32 * i);
+        H[i][0] *= g.x, H[i][1] *= g.y, H[i][2] *= g.x, H[i][3] *= g.y;
+    }
 }
-// Half a state, of channels half * K / 2 .., through one part. before: what to multiply it by first. sums: of the group's
-// halves for this part. hand(h, u, rest, flags) is called with H_ packed and U.
-template <class F, class Hand>
-ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const unsigned char *part, uint32_t values,
-                              const unsigned char *before, unsigned char *sums, int group, int half,
-                              Hand hand) {
-    constexpr int STEPS = F::K / 32;
-    const int flags = *(const int *)(part + F::FLAGS),
-              channels = half * F::K * 2; // bytes of floats
-    const uint32_t address = smem_address(part);
-    // K = 128: a panel each; else half a panel.
-    auto my_half = [&](uint32_t lane_row) {
-        return address + (F::K == 128 ? lane_row + (uint32_t)(half * F::PANEL)
-                                      : lane_row ^ (uint32_t)(half * F::K));
-    };
-    const uint32_t rows = my_half(lane_row<true>()), cols = my_half(lane_row<false>());
+
+// Half a state through one part. turn: 0 or 1, by turns. hand(h, u, rest, flags) is called with H_ packed and U.
+template <class F, class map, class Hand>
+ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map> &at,
+                              uint32_t stage, int turn, Hand hand) {
+    constexpr int STEPS = F::K / 32, PARTS_SUMS = STATE_WARPS * map::SUM;
     float R[2][4] = {}, V[2][4];
     uint32_t v[4], h[STEPS][4];
-    scale_state(s.H, before + channels);
-    take_values(values, s.size, V);
-    if constexpr (F::PAIR)
-        pack4(v, V[0], V[1]);
+    scale_state_at(s.H, stage + at.before);
+    const int flags = shared_int(stage + map::PART_AT + F::FLAGS);
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
         uint32_t e[4];
         pack4(h[i], s.H[2 * i], s.H[2 * i + 1]);
-        ldmatrix4_at(e, at_step(cols, i) + F::E);
+        ldmatrix4_at(e, at_step(stage + at.cols, i) + F::E);
         multiply_at(R[0], h[i], e[0], e[1]);
         multiply_at(R[1], h[i], e[2], e[3]);
     }
-    float4 *mine = (float4 *)(sums + half * 1024) + threadIdx.x % 32,
-           *other = (float4 *)(sums + (half ^ 1) * 1024) + threadIdx.x % 32;
-    mine[0] = make_float4(R[0][0], R[0][1], R[0][2], R[0][3]);
-    mine[32] = make_float4(R[1][0], R[1][1], R[1][2], R[1][3]);
+    shared_keep4(at.sums + turn * PARTS_SUMS, R[0]);
+    shared_keep4(at.sums + turn * PARTS_SUMS + 512, R[1]);
+    take_values(stage + at.values, s.size, V);
     float more[2][4] = {};
     if constexpr (F::PAIR) {
-        const uint4 f = operand(part + F::S_K);
-        multiply_at(more[0], v, f.x, f.z);
-        multiply_at(more[1], v, f.y, f.w);
+        uint32_t f[4];
+        pack4(v, V[0], V[1]);
+        shared_take4(f, stage + at.operands + F::S_K);
+        multiply_at(more[0], v, f[0], f[2]);
+        multiply_at(more[1], v, f[1], f[3]);
     }
-    if (flags & STRONG)
-        scale_state(s.H, part + F::MIDDLE + channels);
-    group_wait(group);
+    uint32_t t[4], z[STEPS][4];
+    shared_take4(t, stage + at.operands + F::T);
+    pair_wait(1 + at.group);
     // Either half comes to the same numbers.
-    const float4 x = other[0], y = other[32];
-    const float theirs[8] = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w};
+    float theirs[2][4];
+    shared_take4(theirs[0], at.other + turn * PARTS_SUMS);
+    shared_take4(theirs[1], at.other + turn * PARTS_SUMS + 512);
+#pragma unroll
+    for (int i = 0; i < STEPS; i++)
+        ldmatrix4_transposed_at(z[i], at_step(stage + at.rows, i) + F::A);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        R[i / 4][i % 4] =
-            R[i / 4][i % 4] + theirs[i] + (F::PAIR ? more[i / 4][i % 4] : V[i / 4][i % 4]);
+        R[i / 4][i % 4] = R[i / 4][i % 4] + theirs[i / 4][i % 4] +
+                          (F::PAIR ? more[i / 4][i % 4] : V[i / 4][i % 4]);
     float U[2][4] = {};
     uint32_t u[4], r[4], rest[4] = {};
     pack4(r, R[0], R[1]);
-    const uint4 t = operand(part + F::T);
-    if (flags & TWO_TERMS) {
-        const uint4 t_rest = operand(part + F::T_REST);
-        multiply_at(U[0], r, t_rest.x, t_rest.z);
-        multiply_at(U[1], r, t_rest.y, t_rest.w);
-        pack4_rest(rest, r, R[0], R[1]);
-        multiply_at(U[0], rest, t.x, t.z);
-        multiply_at(U[1], rest, t.y, t.w);
+    multiply_at(U[0], r, t[0], t[2]);
+    multiply_at(U[1], r, t[1], t[3]);
+    const bool usual = __all_sync(~0u, flags == 0);
+    if (!usual) {
+        if (flags & STRONG)
+            scale_state_at(s.H, stage + at.middle);
+        if (flags & TWO_TERMS) {
+            uint32_t t_rest[4];
+            shared_take4(t_rest, stage + at.operands + F::T_REST);
+            multiply_at(U[0], r, t_rest[0], t_rest[2]);
+            multiply_at(U[1], r, t_rest[1], t_rest[3]);
+            pack4_rest(rest, r, R[0], R[1]);
+            multiply_at(U[0], rest, t[0], t[2]);
+            multiply_at(U[1], rest, t[1], t[3]);
+        }
     }
-    multiply_at(U[0], r, t.x, t.z);
-    multiply_at(U[1], r, t.y, t.w);
-    auto write = [&](int tile, const uint32_t(&x)[4]) {
+    auto write = [&](const uint32_t(&x)[4]) {
 #pragma unroll
         for (int i = 0; i < STEPS; i++) {
-            uint32_t z[4];
-            ldmatrix4_transposed_at(z, at_step(rows, i) + tile);
-            multiply_at(s.H[2 * i], x, z[0], z[1]);
-            multiply_at(s.H[2 * i + 1], x, z[2], z[3]);
+            multiply_at(s.H[2 * i], x, z[i][0], z[i][1]);
+            multiply_at(s.H[2 * i + 1], x, z[i][2], z[i][3]);
         }
     };
     if constexpr (F::PAIR)
-        write(F::KK, v);
+#pragma unroll
+        for (int i = 0; i < STEPS; i++) {
+            uint32_t k[4];
+            ldmatrix4_transposed_at(k, at_step(stage + at.rows, i) + F::KK);
+            multiply_at(s.H[2 * i], v, k[0], k[1]);
+            multiply_at(s.H[2 * i + 1], v, k[2], k[3]);
+        }
     pack4(u, U[0], U[1]);
-    if (flags & TWO_TERMS)
+    write(u);
+    if (!usual && (flags & TWO_TERMS)) {
         pack4_rest(rest, u, U[0], U[1]);
-    write(F::A, u);
+        write(rest);
+    }
     hand(h, u, rest, flags);
-    if (flags & TWO_TERMS)
-        write(F::A, rest);
 }
 
 // Outputs of the part for the warp's columns, times the state's size, from what was handed over.
@@ -319,22 +342,25 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
                     : start                ? start[k * start_ld + c]
                                            : transition && k == c;
     });
-    const unsigned char *stage = NULL;
+    const uint32_t base = smem_address(bytes), lane16 = once(lane * 16);
+    const half_places<F, map> places(base, group, half);
+    const uint32_t hands = once(base + map::HANDS + group * HAND * map::HAND_BYTES + lane16),
+                   barriers = once(base), of_group = once(base + 8 * group * HAND);
+    const bool first_lane = lane == 0;
     float out = 0;
     for (int part = first; part < last; part++, ring.step(), turn.step()) {
-        mark_wait(full + ring.at, ring.parity);
-        mark_wait(scaled + ring.at, ring.parity);
-        stage = stage_of(ring.at);
-        const uint32_t values = smem_address(stage) + own_values;
+        // The factors are made behind the fetch.
+        mark_wait_at(barriers + map::SCALED + 8 * ring.at, ring.parity);
+        const uint32_t stage = base + map::STAGES + ring.at * map::STAGE;
         if ((part - first) % LOOK == 0) {
             float x[2][4];
-            take_values(values, m.size, x);
+            take_values(stage + places.values, m.size, x);
             float most = largest_of(m, x), *all = (float *)(bytes + map::LARGEST);
             for (int d = 16; d; d >>= 1)
                 most = fmaxf(most, __shfl_xor_sync(~0u, most, d));
             if (lane == 0)
                 all[warp] = most;
-            group_wait(group);
+            pair_wait(1 + group);
             resize(m, fmaxf(all[group], all[group + GROUPS]));
             out = s.scale / m.size;
         }
@@ -342,26 +368,31 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
                              const uint32_t(&rest)[4], int flags) {
             if (!OUTPUTS)
                 return;
-            mark_wait(of_hand(map::FREE), turn.parity ^ 1);
-            unsigned char *hand = hand_of();
+            mark_wait_at(of_group + map::FREE + 8 * turn.at, turn.parity ^ 1);
+            const uint32_t hand = hands + turn.at * map::HAND_BYTES;
 #pragma unroll
             for (int i = 0; i < HALF / 16; i++)
-                keep_operand(hand + map::H + 512 * (half * (HALF / 16) + i), packed[i]);
+                shared_keep4(hand + map::H + 512 * (half * (HALF / 16) + i), packed[i]);
             if (half == 0) {
-                keep_operand(hand + map::U, u);
-                if (flags & TWO_TERMS)
-                    keep_operand(hand + map::U_REST, rest);
-                if (lane == 0)
-                    *(float4 *)(hand + map::NUMBERS) = make_float4(out, m.size, (float)flags, 0);
+                shared_keep4(hand + map::U, u);
+                shared_keep4(hand + map::U_REST, rest);
+                if (first_lane) {
+                    const float numbers[4] = {out, m.size, (float)flags, 0};
+                    shared_keep4(hand + map::NUMBERS, numbers);
+                }
             }
-            arrive(of_hand(map::READY));
+            __syncwarp();
+            if (first_lane)
+                mark_arrive_at(of_group + map::READY + 8 * turn.at);
         };
-        carry_state<F>(m, stage + map::PART_AT, values, stage + map::BEFORE,
-                       bytes + map::SUMS + (2 * GROUPS * (part & 1) + 2 * group) * map::SUM, group,
-                       half, hand_over);
-        arrive(empty + ring.at);
+        carry_state<F, map>(m, places, stage, part & 1, hand_over);
+        __syncwarp();
+        if (first_lane)
+            mark_arrive_at(barriers + map::EMPTY + 8 * ring.at);
     }
     // The last part's room is nobody else's.
+    const int end = (last - 1 - first) % map::RING;
+    const unsigned char *stage = last > first ? stage_of(end) : NULL;
     if (stage && !(*(const int *)(stage + map::PART_AT + F::FLAGS) & STRONG))
         scale_state(m.H, stage + map::PART_AT + F::MIDDLE + half * HALF * 4);
     float *end_state = seg.n == 1 ? state.row((int64_t)h * s.K)

@@ -27,6 +27,69 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t *a, const
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// Shared memory by addresses, and a number that is not made anew where it is used.
+__device__ __forceinline__ float2 shared_float2(uint32_t address) {
+    float2 x;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
+                 : "=f"(x.x), "=f"(x.y)
+                 : "r"(address)
+                 : "memory");
+    return x;
+}
+__device__ __forceinline__ void shared_take4(uint32_t (&x)[4], uint32_t address) {
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+                 : "r"(address)
+                 : "memory");
+}
+__device__ __forceinline__ void shared_keep4(uint32_t address, const uint32_t (&x)[4]) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
+__device__ __forceinline__ void shared_take4(float (&x)[4], uint32_t address) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "r"(address)
+                 : "memory");
+}
+__device__ __forceinline__ void shared_keep4(uint32_t address, const float (&x)[4]) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};\n" ::"r"(address), "f"(x[0]), "f"(x[1]),
+                 "f"(x[2]), "f"(x[3])
+                 : "memory");
+}
+__device__ __forceinline__ int shared_int(uint32_t address) {
+    int x;
+    asm volatile("ld.shared.b32 %0, [%1];\n" : "=r"(x) : "r"(address) : "memory");
+    return x;
+}
+__device__ __forceinline__ uint32_t once(uint32_t x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+// Barriers by address.
+__device__ __forceinline__ void mark_wait_at(uint32_t b, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1, 0x989680;\n"
+                 "@p bra done;\n"
+                 "bra again;\n"
+                 "done:\n}\n" ::"r"(b),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+__device__ __forceinline__ void mark_arrive_at(uint32_t b) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(b) : "memory");
+#endif
+}
+// The 64 threads that share barrier `id`.
+__device__ __forceinline__ void pair_wait(int id) {
+    asm volatile("bar.sync %0, 64;\n" ::"r"(id) : "memory");
+}
+
 // The lane, asked for anew, so that nothing made from it is kept in registers from one turn of a loop to the next.
 __device__ __forceinline__ int lane_again() {
     int lane;
@@ -160,14 +223,6 @@ __device__ __forceinline__ void mark_arrive(uint64_t *b) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(smem_address(b)) : "memory");
 #endif
-}
-
-// Threads (whole warps) that share barrier `id` (1 to 15): wait for all of them, or only tell them.
-template <int id> __device__ __forceinline__ void barrier_wait(int threads) {
-    asm volatile("bar.sync %0, %1;\n" ::"n"(id), "r"(threads) : "memory");
-}
-template <int id> __device__ __forceinline__ void barrier_tell(int threads) {
-    asm volatile("bar.arrive %0, %1;\n" ::"n"(id), "r"(threads) : "memory");
 }
 
 // What this thread wrote to shared memory stands before copies that other threads start behind a barrier.
