@@ -92,16 +92,16 @@ template <class F, class map> struct half_places {
         group = of_group, half = of_half;
         // K = 128: a panel each; else half a panel.
         auto my_half = [&](uint32_t row) {
-            return map::PART_AT + (F::K == 128 ? row + (uint32_t)(half * F::PANEL)
-                                               : row ^ (uint32_t)(half * F::K));
+            return (uint32_t)map::PART_AT + (F::K == 128 ? row + (uint32_t)(half * F::PANEL)
+                                                         : row ^ (uint32_t)(half * F::K));
         };
         rows = once(my_half(lane_row<true>()));
         cols = once(my_half(lane_row<false>()));
         values = once(lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2));
         const uint32_t channels = lane % 4 * 8 + half * F::K * 2;
         before = once(map::BEFORE + channels);
-        middle = once(map::PART_AT + F::MIDDLE + channels);
-        operands = once(map::PART_AT + lane * 16);
+        middle = once((uint32_t)(map::PART_AT + F::MIDDLE) + channels);
+        operands = once((uint32_t)map::PART_AT + lane * 16);
         sums = once(base + map::SUMS + (2 * group + half) * map::SUM + lane * 16);
         other = once(base + map::SUMS + (2 * group + (half ^ 1)) * map::SUM + lane * 16);
     }
@@ -120,10 +120,17 @@ template <class F, class map, class Hand>
 ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map> &at,
                               uint32_t stage, int turn, Hand hand) {
     constexpr int STEPS = F::K / 32, PARTS_SUMS = STATE_WARPS * map::SUM;
-    float R[2][4] = {}, V[2][4];
+    float R[2][4] = {};
     uint32_t v[4], h[STEPS][4];
+    if constexpr (F::PAIR) {
+        float V[2][4];
+        take_values(stage + at.values, s.size, V);
+        pack4(v, V[0], V[1]);
+    } else if (at.half == 0) {
+        take_values(stage + at.values, s.size, R);
+    }
     scale_state_at(s.H, stage + at.before);
-    const int flags = shared_int(stage + map::PART_AT + F::FLAGS);
+    const int flags = shared_int(stage + (uint32_t)(map::PART_AT + F::FLAGS));
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
         uint32_t e[4];
@@ -132,17 +139,15 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
         multiply_at(R[0], h[i], e[0], e[1]);
         multiply_at(R[1], h[i], e[2], e[3]);
     }
+    if constexpr (F::PAIR)
+        if (at.half == 0) {
+            uint32_t f[4];
+            shared_take4(f, stage + at.operands + F::S_K);
+            multiply_at(R[0], v, f[0], f[2]);
+            multiply_at(R[1], v, f[1], f[3]);
+        }
     shared_keep4(at.sums + turn * PARTS_SUMS, R[0]);
     shared_keep4(at.sums + turn * PARTS_SUMS + 512, R[1]);
-    take_values(stage + at.values, s.size, V);
-    float more[2][4] = {};
-    if constexpr (F::PAIR) {
-        uint32_t f[4];
-        pack4(v, V[0], V[1]);
-        shared_take4(f, stage + at.operands + F::S_K);
-        multiply_at(more[0], v, f[0], f[2]);
-        multiply_at(more[1], v, f[1], f[3]);
-    }
     uint32_t t[4], z[STEPS][4];
     shared_take4(t, stage + at.operands + F::T);
     pair_wait(1 + at.group);
@@ -155,8 +160,7 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
         ldmatrix4_transposed_at(z[i], at_step(stage + at.rows, i) + F::A);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        R[i / 4][i % 4] = R[i / 4][i % 4] + theirs[i / 4][i % 4] +
-                          (F::PAIR ? more[i / 4][i % 4] : V[i / 4][i % 4]);
+        R[i / 4][i % 4] += theirs[i / 4][i % 4];
     float U[2][4] = {};
     uint32_t u[4], r[4], rest[4] = {};
     pack4(r, R[0], R[1]);
