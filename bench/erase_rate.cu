@@ -2,14 +2,15 @@
 // timed kernel by kernel.
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact,scalar}.cu
 //   ./erase_rate check [NAME ...]            relative L2 errors of outputs and states; exit status 1 above what is allowed
-//   ./erase_rate time [SLOTS_MB SEGMENTS STAGES [NAME]]
+//   ./erase_rate time [NAME | SLOTS_MB SEGMENTS STAGES [NAME]]
 //                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
-//                                            the kernels of erase_scalar.h
+//                                            in parts, -1: fused, -2: wide keys (erase_scalar.h), where there are such kernels
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
 // hardly decays; RWKV-7's a = -rate b.
 #include "kernels/cuda/erase_scalar.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,8 @@
 #include <string>
 #include <vector>
 
-enum { SCALAR = 0 }; // stages, where erase_scalar.h has the kernels
+// Numbers of stages that mean another way (erase.h, erase_scalar.h).
+enum { SCALAR = -2, FUSED = -1, AS_PARTS = 0 };
 
 struct problem {
     const char *name;
@@ -31,6 +33,7 @@ struct problem {
     decay_kind decay = DECAY_CHANNEL;
     // Keys: normal numbers and so many times one direction of the head, every eighth the one before it.
     float lean = 0;
+    int stages = FUSED; // of timings
 };
 
 static const problem checks[] = {
@@ -59,18 +62,26 @@ static const problem checks[] = {
      50},
     {"DeltaNet K 256, one row", ERASE_KEY, 1, 2, 1, 256, 24, 1, -1, -1, 2, 1, 0, DECAY_NONE},
     {"RWKV-7", ERASE_PAIR, 1500, 3, 3, 64, 64, 1, -1e-3, -0.6, 0, 1, 0},
+    {"RWKV-7, gates to -500", ERASE_PAIR, 500, 2, 1, 64, 64, 1, -1e-6, -500, 0, 1, 0},
+    {"RWKV-7, K 40, V 80", ERASE_PAIR, 333, 4, 2, 40, 80, 1, -1e-6, -1, 0, 1, 0},
     {"RWKV-7, 4 segments", ERASE_PAIR, 1500, 2, 2, 64, 64, 1, -1e-6, -0.01, 0, 4, 0},
     {"RWKV-7, K 128", ERASE_PAIR, 700, 2, 2, 128, 128, 1, -1e-6, -0.6, 0, 1, 0},
     {"RWKV-7, K 256", ERASE_PAIR, 300, 2, 2, 256, 128, 1, -1e-6, -0.6, 0, 1, 0},
 };
 static const problem timings[] = {
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
-    {"KDA 1x32768x16", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -3, 1, 4, 512},
+    {"KDA 1x8192x64 mild", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -0.9, 1, 1, 512},
+    {"KDA 1x32768x16 mild", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -0.9, 1, 4, 512},
     {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
-    {"GDN 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -0.01, -3, 1, 5, 512,
-     DECAY_HEAD},
+    {"RWKV-7 1x8192x32", ERASE_PAIR, 8192, 32, 32, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, DECAY_CHANNEL,
+     0, AS_PARTS},
+    {"RWKV-7 1x8192x128", ERASE_PAIR, 8192, 128, 128, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
+    {"RWKV-7 1x8192x128", ERASE_PAIR, 8192, 128, 128, 64, 64, 1, -1e-3, -0.6, 0, 1, 512,
+     DECAY_CHANNEL, 0, AS_PARTS},
+    {"GDN 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -0.01, -3, 1, 5, 512, DECAY_HEAD,
+     0, SCALAR},
     {"DeltaNet 1x32768x6 256x512", ERASE_KEY, 32768, 6, 6, 256, 512, 1, -1, -1, 1, 5, 512,
-     DECAY_NONE},
+     DECAY_NONE, 0, SCALAR},
 };
 
 static void need(cudaError_t r, const char *what) {
@@ -145,6 +156,8 @@ template <class T> __global__ void fill_a(T *a, const T *b, long n) {
         put(&a[i], -get(b[i]) / (1 + expf(-normal(11, i))));
 }
 
+static const char *const ways[] = {"", " (parts)", " (fused)"};
+
 struct timer {
     std::vector<std::pair<std::string, cudaEvent_t>> at;
     bool on = false;
@@ -218,7 +231,11 @@ template <class T> struct session {
         long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
         most = most < 1 ? 1 : most;
         const long stretches = (all + most - 1) / most;
-        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments, stages, 2};
+        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments,
+                          stages > 0 ? stages : 2, 2,
+                          stages == FUSED && z.fused_shared      ? ERASE_FUSED
+                          : stages <= AS_PARTS && z.parts_shared ? ERASE_PARTS
+                                                                 : ERASE_CHUNKS};
         if (ERASE_BARRIERS + 2 * z.stage > 232448)
             plan.stages = 1;
         if (ERASE_BARRIERS + 2 * z.end_stage > 232448)
@@ -252,6 +269,9 @@ template <class N> static std::vector<double> host(mat m) {
 
 template <class T> static bool check(const problem &p, int stages) {
     session<T> s(p, p.slots_mb, p.segments, stages);
+    if (stages <= 0 && stages != SCALAR &&
+        s.plan.way != (stages == FUSED ? ERASE_FUSED : ERASE_PARTS))
+        return true;
     std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v), g,
                         S = host<float>(s.j.state), beta, a, b;
     if (p.decay != DECAY_NONE)
@@ -315,8 +335,9 @@ template <class T> static bool check(const problem &p, int stages) {
     if (!s.scalar)
         snprintf(how, sizeof how, "%d stages", s.plan.stages);
     const bool good = in_o <= allowed && in_state <= allowed && marked == 0;
-    printf("%-22s %s %s: o %.2e  state %.2e, %ld marked%s\n", p.name,
-           sizeof(T) == 2 ? "bf16" : "f32 ", how, in_o, in_state, marked, good ? "" : "  WRONG");
+    printf("%-22s %s %s%s: o %.2e  state %.2e, %ld marked%s\n", p.name,
+           sizeof(T) == 2 ? "bf16" : "f32 ", how, ways[s.plan.way], in_o, in_state, marked,
+           good ? "" : "  WRONG");
     fflush(stdout);
     return good;
 }
@@ -340,9 +361,9 @@ static void measure(const problem &p, long slots_mb, int segments, int stages, i
     }
     std::sort(ms.begin(), ms.end());
     printf(
-        "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages: %.3f ms (%.3f to %.3f):",
-        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, stages,
-        ms[ms.size() / 2], ms.front(), ms.back());
+        "%-18s %s, %4ld MB of slots (%d chunks), %d segments, %d stages%s: %.3f ms (%.3f to %.3f):",
+        p.name, sizeof(T) == 2 ? "bf16" : "f32", slots_mb, s.plan.chunks, segments, s.plan.stages,
+        ways[s.plan.way], ms[ms.size() / 2], ms.front(), ms.back());
     s.watch.on = true;
     cudaEventRecord(from);
     s.run();
@@ -390,16 +411,18 @@ int main(int argc, char **argv) {
         return !good;
     }
     if (argc >= 2 && !strcmp(argv[1], "time")) {
-        for (const problem &p : timings) {
-            const int stages = argc > 4 ? atoi(argv[4]) : wide_keys(p) ? SCALAR : 2;
-            if ((argc <= 5 || !strcmp(argv[5], p.name)) && (stages != SCALAR || wide_keys(p)))
-                measure<bf16>(p, argc > 2 ? atol(argv[2]) : p.slots_mb,
-                              argc > 3 ? atoi(argv[3]) : p.segments, stages, 20);
-        }
+        const bool named = argc == 3 && !isdigit(argv[2][0]);
+        const int numbers = named ? 2 : argc;
+        const char *name = named ? argv[2] : argc > 5 ? argv[5] : NULL;
+        for (const problem &p : timings)
+            if (!name || !strcmp(name, p.name))
+                measure<bf16>(p, numbers > 2 ? atol(argv[2]) : p.slots_mb,
+                              numbers > 3 ? atoi(argv[3]) : p.segments,
+                              numbers > 4 ? atoi(argv[4]) : p.stages, 20);
         if (argc == 2)
             measure<float>(timings[0], 512, 1, 2, 5);
         return 0;
     }
-    printf("usage: erase_rate check [NAME ...] | time [SLOTS_MB SEGMENTS STAGES [NAME]]\n");
+    printf("usage: erase_rate check [NAME ...] | time [NAME | SLOTS_MB SEGMENTS STAGES [NAME]]\n");
     return 2;
 }

@@ -23,17 +23,23 @@ typedef struct erase_job {
     void *done_ctx;
 } erase_job;
 
-// Bytes of what a form keeps: shared memory of its kernels; on the device a slot for every chunk of a head, states
-// and transitions of one segment, marks. rows: micro-steps of a chunk.
+// How: CHUNKS of 64 rows (erase_prepare.h), PARTS of 16 rows (erase_parts.h), or parts in one kernel, without slots, for
+// heads enough to fill a device (erase_fused.h).
+typedef enum { ERASE_CHUNKS, ERASE_PARTS, ERASE_FUSED } erase_way;
+
+// Bytes of what a form keeps: shared memory of its kernels (of parts and of the fused one 0 where this call has none);
+// on the device a slot for every chunk of a head, states and transitions of one segment, marks. rows: micro-steps of
+// a chunk.
 typedef struct erase_sizes {
-    int rows, prepare_shared, stage, end_stage;
+    int rows, prepare_shared, stage, end_stage, parts_shared, fused_shared;
     size_t slot, state, transition, marks;
 } erase_sizes;
 
 // chunks: of a stretch, made and consumed before the next; segments: of a stretch, side by side; stages: chunks in
-// shared memory of the kernel that makes outputs, and of the one that makes segments' ends.
+// shared memory of the kernel that makes outputs, and of the one that makes segments' ends (of CHUNKS).
 typedef struct erase_plan {
     int chunks, segments, stages, end_stages;
+    erase_way way;
 } erase_plan;
 
 enum { ERASE_BARRIERS = 128 }; // bytes of shared memory beside the stages

@@ -87,13 +87,13 @@ ERASE_DEVICE void put2(float *p, float x, float y) {
     *(float2 *)p = make_float2(x, y);
 }
 
-// A power of two by which a warp's numbers, at most `most` now and standing times `size`, come near 1. Those from 2^-6 to
+// A power of two by which a warp's numbers, at most `most` now and standing times `size`, come near 1. Those from 2^least to
 // 2^4 stay; size stays within 2^-60 and 2^60, so that a state that has decayed to nothing does not make it infinite.
-ERASE_DEVICE float size_step(float most, float size) {
+ERASE_DEVICE float size_step(float most, float size, int least = -6) {
     for (int d = 16; d; d >>= 1)
         most = fmaxf(most, __shfl_xor_sync(~0u, most, d));
     const int e = most > 0 && most < 3e38f ? ilogbf(most) : 0;
-    const float step = e > 4 ? ldexpf(1, 4 - e) : e < -6 ? ldexpf(1, min(-6 - e, 100)) : 1;
+    const float step = e > 4 ? ldexpf(1, 4 - e) : e < least ? ldexpf(1, min(least - e, 100)) : 1;
     return fminf(fmaxf(step, 0x1p-60f / size), 0x1p60f / size);
 }
 

@@ -5,8 +5,11 @@
 
 #include "kernels/cuda/erase.h"
 #include "kernels/cuda/erase_march.h"
+#include "kernels/cuda/erase_parts.h"
 #include "kernels/cuda/erase_prepare.h"
 #include "kernels/cuda/erase_scan.h"
+
+#include <cudaTypedefs.h>
 
 #define TRY(r)                                                                                     \
     do {                                                                                           \
@@ -19,12 +22,208 @@ template <class F, bool OUTPUTS> static int march_shared(int stages) {
     return march_map<F, OUTPUTS>::BARRIERS + stages * march_map<F, OUTPUTS>::STAGE;
 }
 
+// The copy engine's boxes, and barriers that it completes: compute capability 9.0.
+static bool has_boxes() {
+    int device, major;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
+               cudaSuccess &&
+           major >= 9;
+}
+
+// Calls that are made in parts: decays of channels, one micro-step a token, all rows in 16-byte pieces.
+template <class F> constexpr bool HAS_PARTS = F::P::TERMS == 1 && F::K <= (F::PAIR ? 64 : 128);
+template <class F> constexpr bool HAS_FUSED = F::P::TERMS == 1 && F::K == 64 && F::PAIR;
+
+template <class F> static bool in_parts(const steps *x) {
+    auto pieces = [](mat m) {
+        return !mat_none(m) && (uintptr_t)m.p % 16 == 0 && m.ld * m.esize % 16 == 0;
+    };
+    return HAS_PARTS<F> && x->s.n_h == 1 && x->s.decay == DECAY_CHANNEL && x->s.V % 8 == 0 &&
+           (!F::PAIR || mat_none(x->beta)) && pieces(x->v) && pieces(x->decay);
+}
+
+// Tokens first .. + n.
+static erase_call call_of(const steps *x, int tokens, int64_t first, int64_t n) {
+    const head_shape *p = &x->s;
+    auto gates_of = [&](mat m, int64_t row) {
+        const mat from = mat_none(m) ? m : mat_rows(m, row, m.rows - row);
+        return gates{from.p, from.ld, from.esize == 2};
+    };
+    erase_call s = {};
+    s.H = p->H, s.Hk = p->Hk, s.K = p->K, s.V = p->V, s.n_h = p->n_h;
+    s.tokens = tokens;
+    s.T = n;
+    s.chunks = (int)((n + tokens - 1) / tokens);
+    s.scale = (float)p->scale;
+    s.decay_of_channel = p->decay == DECAY_CHANNEL;
+    s.decay = gates_of(x->decay, first);
+    s.beta = gates_of(x->beta, first * p->n_h);
+    return s;
+}
+static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks) {
+    erase_segments seg = {1, chunks, space->ends, space->transitions};
+    if (plan->segments > 1) {
+        seg.per = (chunks + plan->segments - 1) / plan->segments;
+        seg.n = (chunks + seg.per - 1) / seg.per;
+    }
+    return seg;
+}
+// Behind the ends of three or more segments.
+static cudaError_t scan(const erase_job *j, const erase_call &s, const erase_segments &seg) {
+    if (seg.n <= 2)
+        return cudaSuccess;
+    scan_ends<<<dim3((unsigned)s.H, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)),
+                SCAN_THREADS, 0, j->stream>>>(s, seg);
+    TRY(cudaGetLastError());
+    j->done(j->done_ctx, "scan");
+    return cudaSuccess;
+}
+// Behind the outputs of more than one segment.
+static cudaError_t keep_end(const erase_job *j, const erase_segments &seg) {
+    const head_shape *p = &j->s.s;
+    if (seg.n == 1)
+        return cudaSuccess;
+    return cudaMemcpy2DAsync(j->state.p, (size_t)j->state.ld * sizeof(float),
+                             seg.ends + (int64_t)(seg.n - 1) * p->H * p->K * p->V,
+                             (size_t)p->V * sizeof(float), (size_t)p->V * sizeof(float),
+                             (size_t)p->H * (size_t)p->K, cudaMemcpyDeviceToDevice, j->stream);
+}
+static unsigned column_blocks(int width) {
+    return (unsigned)((width + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
+}
+
+static part_inputs inputs_of(const steps *x, int64_t first) {
+    auto from = [&](mat m) {
+        return as<bf16>(mat_none(m) ? m : mat_rows(m, first, m.rows - first));
+    };
+    return part_inputs{from(x->q), from(x->k), from(x->a), from(x->b), from(x->v)};
+}
+
+// Tensor maps of [row][head][column] from a row on, by the driver's maker, so that nothing is linked against the driver.
+// panel: columns of a box, of fp16 in the layout of tiles.
+static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int panel,
+                          bool tiles) {
+    static PFN_cuTensorMapEncodeTiled_v12000 encode;
+    if (!encode) {
+        void *f = NULL;
+        cudaDriverEntryPointQueryResult found;
+        TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
+                                             &found));
+        if (found != cudaDriverEntryPointSuccess)
+            return cudaErrorNotSupported;
+        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
+    }
+    const cuuint64_t each = (cuuint64_t)m.esize,
+                     size[3] = {(cuuint64_t)width, (cuuint64_t)(m.cols / width),
+                                (cuuint64_t)(m.rows - first)},
+                     step[2] = {(cuuint64_t)width * each, (cuuint64_t)m.ld * each};
+    const cuuint32_t box[3] = {(cuuint32_t)panel, 1, PART}, every[3] = {1, 1, 1};
+    return encode(map,
+                  m.esize == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                  3, (char *)m.p + first * m.ld * m.esize, size, step, box, every,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  tiles ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
+}
+// Left empty on devices whose kernels do without (erase_boxes.h).
+template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, int64_t first) {
+    *maps = {};
+    if (!has_boxes())
+        return cudaSuccess;
+    const int K = x->s.K;
+    TRY(map_of(&maps->q, x->q, first, K, 64, true));
+    TRY(map_of(&maps->k, x->k, first, K, 64, true));
+    TRY(map_of(&maps->v, x->v, first, x->s.V, VALUE_COLUMNS, true));
+    TRY(map_of(&maps->decay, x->decay, first, K, F::K, false));
+    if (F::PAIR) {
+        TRY(map_of(&maps->a, x->a, first, K, 64, true));
+        TRY(map_of(&maps->b, x->b, first, K, 64, true));
+    }
+    return cudaSuccess;
+}
+
+// F: part_form.
+template <class F> static cudaError_t run_fused(const erase_job *j, const erase_space *space) {
+    TRY(cudaFuncSetAttribute(fused<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             fused_shared<F>()));
+    part_maps maps;
+    TRY(maps_of<F>(&maps, &j->s, 0));
+    fused<F><<<(unsigned)j->s.s.H * column_blocks(j->s.s.V), FUSED_THREADS, fused_shared<F>(),
+               j->stream>>>(call_of(&j->s, PART, 0, j->s.T), inputs_of(&j->s, 0), maps,
+                            as<float>(j->state), as<bf16>(j->o), space->marks);
+    TRY(cudaGetLastError());
+    j->done(j->done_ctx, "fused");
+    return cudaSuccess;
+}
+
+template <class F, bool OUTPUTS>
+static cudaError_t run_march(const erase_job *j, const erase_call &s, const erase_segments &seg,
+                             view<bf16> v, const CUtensorMap &v_map, view<bf16> o,
+                             const erase_space *space) {
+    // Slots look the same whatever decays were made of.
+    typedef part_form<F::K, F::PAIR, bf16> G;
+    static_assert(G::SLOT == F::SLOT, "one march for all decays");
+    const int shared = ring_map<G, OUTPUTS>::BYTES;
+    TRY(cudaFuncSetAttribute(march_parts<G, OUTPUTS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             shared));
+    const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
+    march_parts<G, OUTPUTS><<<dim3((unsigned)s.H * tiles, (unsigned)(OUTPUTS ? seg.n : seg.n - 1)),
+                              32 * ring_map<G, OUTPUTS>::WARPS, shared, j->stream>>>(
+        s, v, v_map, space->slots, as<float>(j->state), o, space->marks, seg);
+    TRY(cudaGetLastError());
+    j->done(j->done_ctx, OUTPUTS ? "march" : "segments' ends");
+    return cudaSuccess;
+}
+template <class F>
+static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
+    TRY(cudaFuncSetAttribute(make_parts<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             make_shared<F>()));
+    const int64_t step = (int64_t)plan->chunks * ROWS;
+    for (int64_t t = 0; t < j->s.T; t += step) {
+        const int64_t n = j->s.T - t < step ? j->s.T - t : step;
+        const erase_call s = call_of(&j->s, PART, t, n);
+        const part_inputs in = inputs_of(&j->s, t);
+        part_maps maps;
+        TRY(maps_of<F>(&maps, &j->s, t));
+        make_parts<F><<<dim3((unsigned)s.H, (unsigned)((s.chunks + PARTS - 1) / PARTS)),
+                        FUSED_THREADS, make_shared<F>(), j->stream>>>(s, in, maps, space->slots);
+        TRY(cudaGetLastError());
+        j->done(j->done_ctx, "parts");
+        const erase_segments seg = segments_of(plan, space, s.chunks);
+        const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
+        if (seg.n > 1)
+            TRY((run_march<F, false>(j, s, seg, in.v, maps.v, o, space)));
+        TRY(scan(j, s, seg));
+        TRY((run_march<F, true>(j, s, seg, in.v, maps.v, o, space)));
+        TRY(keep_end(j, seg));
+    }
+    return cudaSuccess;
+}
+
 template <class F> static erase_sizes sizes_of(const erase_job *j) {
     static_assert(march_map<F, true>::BARRIERS == (int)ERASE_BARRIERS, "as plans count them");
     const head_shape *p = &j->s.s;
     erase_sizes z;
     z.rows = F::C;
     z.slot = F::BYTES;
+    z.parts_shared = z.fused_shared = 0;
+    if constexpr (HAS_PARTS<F>)
+        if (in_parts<F>(&j->s)) {
+            typedef part_form<F::K, F::PAIR, bf16> G;
+            typedef part_form<F::K, F::PAIR, float> W;
+            const bool is_16 = j->s.decay.esize == 2;
+            const int make = is_16 ? make_shared<G>() : make_shared<W>(),
+                      ring = ring_map<G, true>::BYTES;
+            z.parts_shared = !has_boxes() ? 0 : make > ring ? make : ring;
+            if (HAS_FUSED<F>)
+                z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
+            if (PARTS * G::SLOT > F::BYTES)
+                z.slot = PARTS * G::SLOT;
+        }
     z.prepare_shared = prepare_map<F>::BYTES;
     z.stage = march_map<F, true>::STAGE;
     z.end_stage = march_map<F, false>::STAGE;
@@ -43,19 +242,10 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
     const steps *x = &j->s;
     const head_shape *p = &x->s;
     const int64_t n_h = p->n_h;
-    erase_call s = {};
-    s.H = p->H, s.Hk = p->Hk, s.K = p->K, s.V = p->V, s.n_h = p->n_h;
-    s.tokens = F::C / p->n_h;
-    s.T = n;
-    s.chunks = (int)((n + s.tokens - 1) / s.tokens);
-    s.scale = (float)p->scale;
+    const erase_call s = call_of(x, F::C / p->n_h, first, n);
     auto from = [&](mat m, int64_t row) {
         return mat_none(m) ? m : mat_rows(m, row, m.rows - row);
     };
-    auto gates_of = [&](mat m) { return gates{m.p, m.ld, m.esize == 2}; };
-    s.decay_of_channel = p->decay == DECAY_CHANNEL;
-    s.decay = gates_of(from(x->decay, first));
-    s.beta = gates_of(from(x->beta, first * n_h));
     const view<T> v = as<T>(from(x->v, first * n_h));
     const view<float> state = as<float>(j->state);
     const view<T> o = as<T>(from(j->o, first));
@@ -65,38 +255,24 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
                         as<T>(from(x->a, first)), as<T>(from(x->b, first)), space->slots);
     TRY(cudaGetLastError());
     j->done(j->done_ctx, "prepare");
-    erase_segments seg = {1, s.chunks, space->ends, space->transitions};
-    if (plan->segments > 1) {
-        seg.per = (s.chunks + plan->segments - 1) / plan->segments;
-        seg.n = (s.chunks + seg.per - 1) / seg.per;
-    }
-    const unsigned blocks = (unsigned)((p->V + MARCH_COLUMNS - 1) / MARCH_COLUMNS),
-                   heads = (unsigned)p->H;
+    const erase_segments seg = segments_of(plan, space, s.chunks);
+    const unsigned blocks = column_blocks(p->V), heads = (unsigned)p->H;
     const bool wide =
         (uintptr_t)v.p % 16 == 0 && v.ld * sizeof(T) % 16 == 0 && p->V * sizeof(T) % 16 == 0;
     if (seg.n > 1) {
-        const unsigned more = (unsigned)((p->K + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
+        const unsigned more = column_blocks(p->K);
         march<F, T, false><<<dim3(heads * (blocks + more), (unsigned)seg.n - 1), 32 * MARCH_WARPS,
                              march_shared<F, false>(plan->end_stages), j->stream>>>(
             s, v, space->slots, state, o, space->marks, seg, wide, plan->end_stages);
         TRY(cudaGetLastError());
         j->done(j->done_ctx, "segments' ends");
-        if (seg.n > 2) {
-            scan_ends<<<dim3(heads, (unsigned)((p->V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)),
-                        SCAN_THREADS, 0, j->stream>>>(s, seg);
-            TRY(cudaGetLastError());
-            j->done(j->done_ctx, "scan");
-        }
+        TRY(scan(j, s, seg));
     }
     march<F, T, true><<<dim3(heads * blocks, (unsigned)seg.n), 32 * MARCH_WARPS,
                         march_shared<F, true>(plan->stages), j->stream>>>(
         s, v, space->slots, state, o, space->marks, seg, wide, plan->stages);
     TRY(cudaGetLastError());
-    if (seg.n > 1)
-        TRY(cudaMemcpy2DAsync(state.p, (size_t)state.ld * sizeof(float),
-                              seg.ends + (int64_t)(seg.n - 1) * p->H * p->K * p->V,
-                              (size_t)p->V * sizeof(float), (size_t)p->V * sizeof(float),
-                              (size_t)p->H * (size_t)p->K, cudaMemcpyDeviceToDevice, j->stream));
+    TRY(keep_end(j, seg));
     j->done(j->done_ctx, "march");
     return cudaSuccess;
 }
@@ -104,6 +280,16 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
 template <class F>
 static cudaError_t run_form(const erase_job *j, const erase_plan *plan, erase_space *space) {
     typedef typename F::input T;
+    if constexpr (HAS_PARTS<F>) {
+        typedef part_form<F::K, F::PAIR, bf16> G;
+        typedef part_form<F::K, F::PAIR, float> W;
+        const bool is_16 = j->s.decay.esize == 2;
+        if constexpr (HAS_FUSED<F>)
+            if (plan->way == ERASE_FUSED)
+                return is_16 ? run_fused<G>(j, space) : run_fused<W>(j, space);
+        if (plan->way == ERASE_PARTS)
+            return is_16 ? run_parts<G>(j, plan, space) : run_parts<W>(j, plan, space);
+    }
     TRY(cudaFuncSetAttribute(prepare<F, T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              prepare_map<F>::BYTES));
     TRY(cudaFuncSetAttribute(march<F, T, true>, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -50,6 +50,13 @@ static int stages_for(int stage, int most, int64_t blocks, int processors) {
 static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z, bool scalar,
                            double *us) {
     const head_shape *p = &j->s.s;
+    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
+    erase_plan plan = {0, 1, 1, 1, ERASE_FUSED};
+    if (z->fused_shared && z->fused_shared <= (int)shared_memory(be) &&
+        blocks > of(be)->processors / (z->parts_shared ? 1 : 2))
+        return plan;
+    plan.way =
+        z->parts_shared && z->parts_shared <= (int)shared_memory(be) ? ERASE_PARTS : ERASE_CHUNKS;
     const int64_t tokens = z->rows / p->n_h, all = (j->s.T + tokens - 1) / tokens;
     const size_t chunk = z->slot * (size_t)p->H, have = of(be)->scratch_bytes;
     size_t room = MOST_SLOTS, left;
@@ -58,14 +65,14 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     int64_t most = (int64_t)(room / chunk);
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
     const int64_t stretches = (all + most - 1) / most;
-    erase_plan plan = {(int)((all + stretches - 1) / stretches), 1, 1, 1};
+    plan.chunks = (int)((all + stretches - 1) / stretches);
     if (scalar) {
         plan.segments = erase_scalar_segments(j, plan.chunks, of(be)->processors, us);
         *us *= (double)all / plan.chunks;
         return plan;
     }
     // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
-    const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64), n = of(be)->processors / blocks;
+    const int64_t n = of(be)->processors / blocks;
     if (n >= 3 && plan.chunks >= 64)
         plan.segments = (int)(n > plan.chunks / 16 ? plan.chunks / 16 : n);
     const int shared = (int)shared_memory(be), processors = of(be)->processors;
@@ -92,7 +99,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     double us = 0;
     erase_plan plan = plan_for(be, &j, &z, scalar, &us);
     const int most = (int)shared_memory(be);
-    if (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most)
+    if (plan.way == ERASE_CHUNKS && (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most))
         return false;
     const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
     const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
@@ -122,9 +129,15 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
                  "recurrence in chunks"))
         return true;
     be->kernel = scalar ? "cuda chunks of wide keys (prepare, march), fp16 products of warpgroups"
-                 : half ? "cuda chunks (prepare, march), fp16 products"
+                 : plan.way == ERASE_FUSED ? "cuda parts of 16 rows (fused), fp16 products"
+                 : plan.way == ERASE_PARTS ? "cuda parts of 16 rows (parts, march), fp16 products"
+                 : half                    ? "cuda chunks (prepare, march), fp16 products"
                         : "cuda chunks (prepare, march), products of three bf16 terms";
-    int n = snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
+    int n;
+    if (plan.way == ERASE_FUSED)
+        n = snprintf(be->kernel_why, sizeof be->kernel_why, "heads enough to fill the device");
+    else
+        n = snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
                      plan.segments, plan.chunks);
     if (scalar)
         snprintf(be->kernel_why + n, sizeof be->kernel_why - (size_t)n,

@@ -1,0 +1,390 @@
+// kernels/cuda/erase_rows.h - the chunked erase recurrences with nothing kept in memory between (erase_fused.h): what is
+// made of 16 rows, by one warp in place of what was fetched, and what a state makes of it.
+//
+// A part has 16 rows. Its decays are anchored in its middle: with l_i the log2 decay from the part's start through row i
+// and 2 c that of all of it, E = e 2^(l' - c), Q = q 2^(l - c), A, K = a, k 2^(c - l), and the state between its two
+// halves, H_ = 2^c . H, takes
+//
+//   ERASE_KEY    N = -beta E K^T       T = (I - N)^-1 beta    U = T (V - E H_)          O = Q H_ + (Q K^T) U
+//   ERASE_PAIR   N = E A^T             T = (I - N)^-1         U = T (E H_ + (E K^T) V)  O = Q H_ + (Q A^T) U + (Q K^T) V
+//                H <- 2^c . (H_ + K^T U)     or A^T U + K^T V
+//
+// N strictly below the diagonal, scores of queries up to it. No tile is needed twice, one for the start and one for the
+// end, as 2^c goes to the state. Where a channel decays by more than 2^-22 decays are folded in by running
+// products, E and Q anchored at the part's start, A and K at its end (`strong`): H_ = H, and the decay stands between.
+#ifndef DELTOP_CUDA_ERASE_ROWS_H
+#define DELTOP_CUDA_ERASE_ROWS_H
+
+#include "kernels/cuda/erase_tile.h"
+
+enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 };
+
+#define MILD_PART  (-22.0f) // least log2 decay of a part
+#define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for second terms
+
+// W: type of the decays. What a part is made in, in bytes. Tiles are panels of 16 rows of 64 fp16 numbers (bfloat16 as
+// fetched), the 16-byte pieces of a row exchanged by row mod 8; then T in two terms, flags, and scores, each 512 bytes
+// as operands are laid out (operand_at). What a state needs that makes no outputs is E to OUTPUTS_ONLY.
+template <int KEYS, bool PAIR_, class W_> struct part_form {
+    typedef W_ W;
+    static constexpr bool PAIR = PAIR_;
+    static constexpr int K = KEYS, LINE = 128, PANEL = PART * LINE, TILE = K / 64 * PANEL,
+                         N_LINE = 20;
+    static constexpr int Q = 0, E = TILE, KK = 2 * TILE, A = PAIR ? 3 * TILE : KK, T = A + TILE,
+                         T_REST = T + 512, FLAGS = T + 1024, S_K = T + PART * N_LINE * 4,
+                         MIDDLE = PAIR ? S_K + 512 : S_K, OUTPUTS_ONLY = MIDDLE + 4 * K,
+                         P = OUTPUTS_ONLY, P_K = P + 512, SLOT = PAIR ? P_K + 512 : P_K;
+    // N takes the place of T and the flags, decays as fetched that of all behind tiles.
+    static constexpr int DECAYS = T, DECAY_LINE = K * (int)sizeof(W),
+                         DECAYS_END = DECAYS + PART * DECAY_LINE,
+                         BYTES = SLOT > DECAYS_END ? SLOT : DECAYS_END;
+    static_assert(N_LINE * 4 * PART >= 1024 + 16, "room for T and the flags");
+    static_assert(BYTES % 1024 == 0 && TILE % 1024 == 0, "where boxes may go (erase_boxes.h)");
+};
+
+ERASE_DEVICE void multiply_at(float (&d)[4], const uint32_t *a, uint32_t b0, uint32_t b1) {
+    const uint32_t b[2] = {b0, b1};
+    mma_f16(d, a, b);
+}
+ERASE_DEVICE uint32_t pack2(float x, float y) {
+    return bits_of(__floats2half2_rn(x, y));
+}
+ERASE_DEVICE float2 two_bf16(uint32_t x) {
+    return make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u));
+}
+
+// Offsets of a lane's rows in a tile for ldmatrix, of columns 16 i .. + 15. ROWS_FIRST: matrices 0 and 1 are rows 0-7 and 8-15, 2 and 3 the next eight columns; else 0 and
+// 1 are columns.
+template <bool ROWS_FIRST> ERASE_DEVICE uint32_t lane_row() {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t row = ROWS_FIRST ? lane % 16 : lane % 8 + lane / 16 * 8,
+                   piece = ROWS_FIRST ? lane / 16 : lane / 8 % 2;
+    return row * 128 + ((piece ^ (lane % 8)) << 4);
+}
+ERASE_DEVICE uint32_t at_step(uint32_t lane_row, int i) {
+    return (lane_row ^ (uint32_t)(i % 4 * 32)) + (uint32_t)(i / 4 * (PART * 128));
+}
+
+// Where entry (i, j) of a 16 x 16 matrix stands that is kept as operands are: 16 bytes a lane.
+ERASE_DEVICE int operand_at(int i, int j) {
+    return (i % 8 * 4 + j % 8 / 2) * 16 + (i / 8 + j / 8 * 2) * 4 + j % 2 * 2;
+}
+
+// Decays of two channels in one row, and as bits of their type.
+ERASE_DEVICE float2 two_decays(const unsigned char *p, bf16) {
+    return two_bf16(*(const uint32_t *)p);
+}
+ERASE_DEVICE float2 two_decays(const unsigned char *p, float) {
+    return *(const float2 *)p;
+}
+
+// What a lane knows of its part while it is made. Channels of a lane: 64 i + 2 lane, + 1.
+template <class F> struct part_maker {
+    static constexpr int HALVES = F::K / 64;
+    unsigned char *part;
+    uint32_t lane_at[8]; // offsets of the lane's channels in rows r mod 8
+
+    ERASE_DEVICE part_maker(unsigned char *at_part) : part(at_part) {
+        const uint32_t at = threadIdx.x % 32 * 4;
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            lane_at[i] = at ^ (uint32_t)(i * 16);
+    }
+    ERASE_DEVICE uint32_t *place(int tile, int half, int r) const {
+        return (uint32_t *)(part + lane_at[r % 8] + tile + r * F::LINE + half * F::PANEL);
+    }
+    ERASE_DEVICE float2 take(int tile, int half, int r) const {
+        return two_bf16(*place(tile, half, r));
+    }
+    ERASE_DEVICE void give(int tile, int half, int r, float2 x) const {
+        *place(tile, half, r) = pack2(x.x, x.y);
+    }
+    ERASE_DEVICE float2 decay(int half, int r) const {
+        return two_decays(part + F::DECAYS + r * F::DECAY_LINE +
+                              (64 * half + 2 * (threadIdx.x % 32)) * (int)sizeof(typename F::W),
+                          typename F::W());
+    }
+    ERASE_DEVICE float *n(int i, int j) const {
+        return (float *)(part + F::T) + i * F::N_LINE + j;
+    }
+    ERASE_DEVICE void keep_middle(int half, float2 x) const {
+        *(float2 *)(part + F::MIDDLE + 256 * half + threadIdx.x % 32 * 8) = x;
+    }
+};
+
+ERASE_DEVICE float2 operator*(float2 a, float2 b) {
+    return make_float2(a.x * b.x, a.y * b.y);
+}
+ERASE_DEVICE float2 exp2_of(float2 x) {
+    return make_float2(fast_exp2(x.x), fast_exp2(x.y));
+}
+
+// Scores of whatever decays: running products in float32, a row of columns after the other.
+template <class F>
+static __device__ __noinline__ void make_strong(unsigned char *part, float beta) {
+    const part_maker<F> m(part);
+    constexpr int HALVES = F::K / 64;
+    const int lane = threadIdx.x % 32;
+    float2 w[HALVES][PART], all[HALVES];
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        all[h] = make_float2(0, 0);
+#pragma unroll
+        for (int r = 0; r < PART; r++) {
+            const float2 g = m.decay(h, r);
+            all[h].x += g.x, all[h].y += g.y;
+            w[h][r] = make_float2(expf(g.x), expf(g.y));
+        }
+    }
+    __syncwarp(); // decays are read
+#pragma unroll
+    for (int h = 0; h < HALVES; h++)
+        m.keep_middle(h, make_float2(expf(all[h].x), expf(all[h].y)));
+    auto clear = [&](int from, int bytes) {
+        for (int i = 16 * lane; i < bytes; i += 512)
+            *(uint4 *)(m.part + from + i) = make_uint4(0, 0, 0, 0);
+    };
+    clear(F::T, PART * F::N_LINE * 4);
+    clear(F::P, F::PAIR ? 1024 : 512);
+    if (F::PAIR)
+        clear(F::S_K, 512);
+    __syncwarp();
+    constexpr int E = F::PAIR ? F::E : F::KK;
+#pragma unroll 1
+    for (int j = 0; j < PART; j++) {
+        float2 a[HALVES], k[HALVES];
+#pragma unroll
+        for (int h = 0; h < HALVES; h++) {
+            const unsigned char *p =
+                m.part + ((uint32_t)lane * 4 ^ (uint32_t)(j % 8 * 16)) + j * F::LINE + h * F::PANEL;
+            k[h] = two_bf16(*(const uint32_t *)(p + F::KK));
+            a[h] = F::PAIR ? two_bf16(*(const uint32_t *)(p + F::A)) : k[h];
+        }
+#pragma unroll
+        for (int i = 0; i < PART; i++) {
+            if (i < j)
+                continue;
+            float ea = 0, ek = 0, qa = 0, qk = 0;
+#pragma unroll
+            for (int h = 0; h < HALVES; h++) {
+                const float2 e = m.take(E, h, i), q = m.take(F::Q, h, i);
+                auto read = [&]() {
+                    ea += e.x * a[h].x + e.y * a[h].y;
+                    ek += e.x * k[h].x + e.y * k[h].y;
+                };
+                if (F::PAIR)
+                    read();
+                if (i > j)
+                    a[h] = a[h] * w[h][i], k[h] = k[h] * w[h][i];
+                if (!F::PAIR)
+                    read();
+                qa += q.x * a[h].x + q.y * a[h].y;
+                qk += q.x * k[h].x + q.y * k[h].y;
+            }
+            // Sums over the warp, of several at once: those of e come to lanes 0 to 15, of q to the others; of PAIR
+            // with a to the first eight of these, with k to the others.
+            auto merge = [&](float x, float y, int d) {
+                const bool upper = lane & d;
+                return (upper ? y : x) + __shfl_xor_sync(~0u, upper ? x : y, d);
+            };
+            float sum = merge(ea, qa, 16);
+            if (F::PAIR)
+                sum = merge(sum, merge(ek, qk, 16), 8);
+            else
+                sum += __shfl_xor_sync(~0u, sum, 8);
+#pragma unroll
+            for (int d = 4; d; d >>= 1)
+                sum += __shfl_xor_sync(~0u, sum, d);
+            const float by = F::PAIR ? 1 : -__shfl_sync(~0u, beta, i);
+            const bool query = lane >= 16, with_k = lane & 8;
+            if (lane % 8 == 0 && (query || i > j) && (F::PAIR || !with_k)) {
+                if (query || with_k)
+                    put((__half *)(m.part +
+                                   (!query   ? F::S_K
+                                    : with_k ? F::P_K
+                                             : F::P) +
+                                   operand_at(i, j)),
+                        sum);
+                else
+                    *m.n(i, j) = by * sum;
+            }
+        }
+    }
+    __syncwarp();
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        float2 p = make_float2(1, 1);
+#pragma unroll
+        for (int r = 0; r < PART; r++) {
+            float2 e = m.take(E, h, r);
+            if (!F::PAIR)
+                e.x = -e.x, e.y = -e.y;
+            const float2 before = p;
+            p = p * w[h][r];
+            m.give(F::E, h, r, e * (F::PAIR ? before : p));
+            m.give(F::Q, h, r, m.take(F::Q, h, r) * p);
+        }
+        p = make_float2(1, 1);
+#pragma unroll
+        for (int r = PART - 1; r >= 0; r--) {
+            m.give(F::KK, h, r, m.take(F::KK, h, r) * p);
+            if (F::PAIR)
+                m.give(F::A, h, r, m.take(F::A, h, r) * p);
+            p = p * w[h][r];
+        }
+    }
+}
+
+// Tiles anchored in the middle, and their scores on tensor cores. l: decays summed.
+template <class F>
+ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int h = 0; h < F::K / 64; h++) {
+        const float2 c = make_float2(0.5f * l[h][PART - 1].x, 0.5f * l[h][PART - 1].y);
+        float2 up = exp2_of(make_float2(-c.x, -c.y));
+        m.keep_middle(h, exp2_of(c));
+#pragma unroll
+        for (int r = 0; r < PART; r++) {
+            const float2 now = make_float2(l[h][r].x - c.x, l[h][r].y - c.y),
+                         down = exp2_of(make_float2(-now.x, -now.y));
+            const float2 k = m.take(F::KK, h, r);
+            if (F::PAIR) {
+                m.give(F::E, h, r, m.take(F::E, h, r) * up); // reads before its own decay
+                m.give(F::A, h, r, m.take(F::A, h, r) * down);
+            }
+            up = exp2_of(now);
+            if (!F::PAIR)
+                m.give(F::E, h, r, k * make_float2(-up.x, -up.y));
+            m.give(F::Q, h, r, m.take(F::Q, h, r) * up);
+            m.give(F::KK, h, r, k * down);
+        }
+    }
+    __syncwarp();
+    constexpr int KINDS = F::PAIR ? 2 : 1;
+    float e[KINDS][2][4] = {}, q[KINDS][2][4] = {}; // with k, then with a
+    const uint32_t tiles = smem_address(m.part), rows = tiles + lane_row<true>(),
+                   cols = tiles + lane_row<false>();
+#pragma unroll
+    for (int i = 0; i < F::K / 16; i++) {
+        uint32_t x[4], y[4], z[4];
+        ldmatrix4_at(x, at_step(rows, i) + F::E);
+        ldmatrix4_at(y, at_step(rows, i) + F::Q);
+#pragma unroll
+        for (int kind = 0; kind < KINDS; kind++) {
+            ldmatrix4_at(z, at_step(cols, i) + (kind ? F::A : F::KK));
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                // The upper right quarter of E's is nothing, but half a product cannot be had.
+                multiply_at(e[kind][j], x, z[2 * j], z[2 * j + 1]);
+                multiply_at(q[kind][j], y, z[2 * j], z[2 * j + 1]);
+            }
+        }
+    }
+    const int r = lane / 4, x = 2 * (lane % 4);
+    // Below the diagonal, or up to it, of a quarter on the diagonal.
+    auto two = [&](float a, float b, bool strict) {
+        return strict ? make_float2(x < r ? a : 0, x + 1 < r ? b : 0)
+                      : make_float2(x <= r ? a : 0, x + 1 <= r ? b : 0);
+    };
+    auto keep = [&](const float(&d)[2][4], bool strict, unsigned char *to) {
+        const float2 first = two(d[0][0], d[0][1], strict), last = two(d[1][2], d[1][3], strict);
+        *(uint4 *)(to + 16 * lane) =
+            make_uint4(pack2(first.x, first.y), pack2(d[0][2], d[0][3]), 0, pack2(last.x, last.y));
+    };
+    keep(q[KINDS - 1], false, m.part + F::P);
+    if constexpr (F::PAIR) {
+        keep(q[0], false, m.part + F::P_K);
+        keep(e[0], true, m.part + F::S_K);
+    }
+    const float(&s)[2][4] = e[KINDS - 1];
+    const float b0 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r),
+                b1 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r + 8);
+    const float2 first = two(s[0][0], s[0][1], true), last = two(s[1][2], s[1][3], true);
+    *(float2 *)m.n(r, x) = make_float2(b0 * first.x, b0 * first.y);
+    *(float2 *)m.n(r + 8, x) = make_float2(b1 * s[0][2], b1 * s[0][3]);
+    *(float2 *)m.n(r + 8, x + 8) = make_float2(b1 * last.x, b1 * last.y);
+}
+
+// T from N: by substitution, a column a lane (twice: the second half of the warp keeps the lower rows).
+template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float beta) {
+    const int lane = lane_again(), col = lane % 16;
+    float y[PART];
+#pragma unroll
+    for (int i = 0; i < PART; i++) {
+        float sum = i == col ? 1 : 0;
+#pragma unroll
+        for (int j = 0; j < i; j += 4) {
+            const float4 n = *(const float4 *)m.n(i, j);
+            sum += n.x * y[j];
+            if (j + 1 < i)
+                sum += n.y * y[j + 1];
+            if (j + 2 < i)
+                sum += n.z * y[j + 2];
+            if (j + 3 < i)
+                sum += n.w * y[j + 3];
+        }
+        y[i] = sum;
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < PART / 2; i++)
+        *m.n(lane / 16 * 8 + i, col) = lane < 16 ? y[i] : y[i + 8];
+    __syncwarp();
+    const int r = lane / 4, x = 2 * (lane % 4);
+    float2 t[4] = {*(const float2 *)m.n(r, x), *(const float2 *)m.n(r + 8, x),
+                   *(const float2 *)m.n(r, x + 8), *(const float2 *)m.n(r + 8, x + 8)};
+    __syncwarp();
+    float most = 0;
+    uint32_t to[4], rest[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float b0 = F::PAIR ? 1 : __shfl_sync(~0u, beta, x + i / 2 * 8),
+                    b1 = F::PAIR ? 1 : __shfl_sync(~0u, beta, x + 1 + i / 2 * 8);
+        if (!F::PAIR)
+            t[i].x *= b0, t[i].y *= b1;
+        const bool diagonal = i == 0 || i == 3;
+        most = fmaxf(most, fmaxf(diagonal && x == r ? 0 : fabsf(t[i].x),
+                                 diagonal && x + 1 == r ? 0 : fabsf(t[i].y)));
+        const __half2 near = __floats2half2_rn(t[i].x, t[i].y);
+        const float2 kept = __half22float2(near);
+        to[i] = bits_of(near);
+        rest[i] = pack2(t[i].x - kept.x, t[i].y - kept.y);
+    }
+    *(uint4 *)(m.part + F::T + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
+    *(uint4 *)(m.part + F::T_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    return __any_sync(~0u, most > LARGE_PART);
+}
+
+// Everything of a part that does not depend on the state. beta: of ERASE_KEY, of row `lane`.
+template <class F> ERASE_DEVICE void make_part(unsigned char *part, float beta) {
+    const part_maker<F> m(part);
+    constexpr int HALVES = F::K / 64;
+    const float log2e = 1.4426950408889634f;
+    float2 l[HALVES][PART];
+    bool mild = true;
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        float2 sum = make_float2(0, 0);
+#pragma unroll
+        for (int r = 0; r < PART; r++) {
+            const float2 g = m.decay(h, r);
+            sum.x = fmaf(g.x, log2e, sum.x);
+            sum.y = fmaf(g.y, log2e, sum.y);
+            l[h][r] = sum;
+        }
+        mild &= sum.x >= MILD_PART && sum.y >= MILD_PART; // not so where it is no number
+    }
+    mild = __all_sync(~0u, mild);
+    __syncwarp(); // decays are read
+    if (mild)
+        make_mild<F>(m, l, beta);
+    else
+        make_strong<F>(part, beta);
+    __syncwarp();
+    const bool two_terms = make_inverse<F>(m, beta);
+    if (threadIdx.x % 32 == 0)
+        *(int *)(part + F::FLAGS) = (two_terms ? TWO_TERMS : 0) | (mild ? 0 : STRONG);
+}
+
+#endif
