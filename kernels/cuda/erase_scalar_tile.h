@@ -22,14 +22,6 @@ enum {
     SCALAR_SLOT = SCALAR_REST + SCALAR_TILE
 };
 
-// Four 8 x 8 matrices to shared memory, each transposed; addresses as ldmatrix has them.
-HOPPER_DEVICE void stmatrix_transposed(uint32_t address, uint32_t a, uint32_t b, uint32_t c,
-                                       uint32_t d) {
-    asm volatile(
-        "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
-        "r"(a), "r"(b), "r"(c), "r"(d)
-        : "memory");
-}
 // Bytes (a multiple of 16) from memory to shared memory by one thread; b counts them.
 HOPPER_DEVICE void copy_in(uint32_t to, const void *from, uint32_t bytes, uint64_t *b) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
