@@ -6,8 +6,8 @@
 #include "kernels/cuda/erase_scalar_scan.h"
 
 // Microseconds of a chunk in a block that makes segments' ends, one that makes outputs; of the scan a segment.
-#define END_US    2.0
-#define OUTPUT_US 3.4
+#define END_US    3.1
+#define OUTPUT_US 4.0
 #define SCAN_US   20.0
 
 static bool on_pieces(mat m) {
