@@ -228,8 +228,7 @@ static double wide(both *b) {
             }
             for (int keys = KEYS_RANDOM; keys <= KEYS_CORRELATED; keys++)
                 for (int i = 0; i < 4; i++) {
-                    // One key and beta = 2 in every row: portable chunks lose a digit in 400 rows.
-                    const int n_h = keys == KEYS_SAME ? 1 : 1 + (keys + i) % 3;
+                    const int n_h = 1 + (keys + i) % 3;
                     plan p = plan_of(kinds[kind], 129, K, 24, 2, 2, n_h);
                     p.keys = (key_kind)keys;
                     p.beta = betas[i];

@@ -93,6 +93,9 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     erase_job j = {*s, state, o, of(be)->stream, pass_done, be};
     const bool scalar =
         be->recurrence != RECURRENCE_PORTABLE && erase_scalar_takes(&j, of(be)->device);
+    // One key and beta = 2 in hundreds of rows cost fp16 a digit, but for second terms (erase_scalar.h).
+    if (!scalar && half && p->erase == ERASE_KEY && p->decay != DECAY_CHANNEL && p->beta_max > 1)
+        return false;
     erase_sizes z = scalar ? erase_scalar_sizes(&j)
                     : half ? erase_half_sizes(&j)
                            : erase_exact_sizes(&j);
