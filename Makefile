@@ -74,6 +74,7 @@ $(BUILD)/bench/environment.o: $(BUILD)/commit
 $(BUILD)/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+.PHONY: FORCE
 FORCE:
 
 $(BUILD)/kernels/%.o: kernels/%.c

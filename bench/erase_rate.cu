@@ -150,10 +150,13 @@ __global__ void fill_beta(float *p, long n, float most) {
          i += (long)gridDim.x * blockDim.x)
         p[i] = most < 0 ? -most : most / (1 + expf(-normal(9, i)));
 }
-template <class T> __global__ void fill_a(T *a, const T *b, long n) {
+// a = -rate b, whose heads are shared by H / Hk value heads.
+template <class T> __global__ void fill_a(T *a, const T *b, long n, int K, int H, int Hk) {
     for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
-         i += (long)gridDim.x * blockDim.x)
-        put(&a[i], -get(b[i]) / (1 + expf(-normal(11, i))));
+         i += (long)gridDim.x * blockDim.x) {
+        const long head = i / K, token = head / H, shared = token * Hk + head % H / (H / Hk);
+        put(&a[i], -get(b[shared * K + i % K]) / (1 + expf(-normal(11, i))));
+    }
 }
 
 static const char *const ways[] = {"", " (parts)", " (fused)"};
@@ -221,7 +224,8 @@ template <class T> struct session {
             j.s.a = make(p.T, (long)p.H * p.K, e);
             j.s.b = make(p.T, (long)p.Hk * p.K, e);
             fill_rows<T><<<(unsigned)(p.T * p.Hk), 64>>>((T *)j.s.b.p, p.K, 6, true, 1);
-            fill_a<T><<<4096, 256>>>((T *)j.s.a.p, (const T *)j.s.b.p, p.T * p.H * p.K);
+            fill_a<T>
+                <<<4096, 256>>>((T *)j.s.a.p, (const T *)j.s.b.p, p.T * p.H * p.K, p.K, p.H, p.Hk);
         }
         need(cudaDeviceSynchronize(), "inputs");
         j.done = timer::done;

@@ -44,7 +44,6 @@ enum {
 // what U's rounding took off, numbers.
 template <class F, bool OUTPUTS> struct ring_map {
     static constexpr int WARPS = STATE_WARPS + (OUTPUTS ? GROUPS : 0) + 2, RING = 6;
-    static constexpr bool ROOMY = OUTPUTS; // registers: one block a multiprocessor, else two
     static constexpr int FULL = 0, SCALED = FULL + 8 * RING, EMPTY = SCALED + 8 * RING,
                          READY = EMPTY + 8 * RING, FREE = READY + 8 * GROUPS * HAND,
                          BARRIERS_END = FREE + 8 * GROUPS * HAND, STAGES = 1024;
@@ -121,7 +120,7 @@ template <class F, class map, class Hand>
 ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map> &at,
                               uint32_t stage, int turn, Hand hand) {
     constexpr int STEPS = F::K / 32, PARTS_SUMS = STATE_WARPS * map::SUM;
-    float R[2][4] = {}, more[2][4] = {}; // R in two chains of products, which are shorter
+    float R[2][4] = {};
     uint32_t v[4], h[STEPS][4];
     if constexpr (F::PAIR) {
         float V[2][4];
@@ -137,12 +136,9 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
         uint32_t e[4];
         pack4(h[i], s.H[2 * i], s.H[2 * i + 1]);
         ldmatrix4_at(e, at_step(stage + at.cols, i) + F::E);
-        multiply_at(map::ROOMY && i % 2 ? more[0] : R[0], h[i], e[0], e[1]);
-        multiply_at(map::ROOMY && i % 2 ? more[1] : R[1], h[i], e[2], e[3]);
+        multiply_at(R[0], h[i], e[0], e[1]);
+        multiply_at(R[1], h[i], e[2], e[3]);
     }
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        R[i / 4][i % 4] += more[i / 4][i % 4];
     if constexpr (F::PAIR)
         if (at.half == 0) {
             uint32_t f[4];
@@ -154,20 +150,14 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
     shared_keep4(at.sums + turn * PARTS_SUMS + 512, R[1]);
     uint32_t t[4], z[STEPS][4];
     shared_take4(t, stage + at.operands + F::T);
-    auto take_rows = [&]() {
-#pragma unroll
-        for (int i = 0; i < STEPS; i++)
-            ldmatrix4_transposed_at(z[i], at_step(stage + at.rows, i) + F::A);
-    };
-    if (map::ROOMY)
-        take_rows();
     pair_wait(1 + at.group);
     // Either half comes to the same numbers.
     float theirs[2][4];
     shared_take4(theirs[0], at.other + turn * PARTS_SUMS);
     shared_take4(theirs[1], at.other + turn * PARTS_SUMS + 512);
-    if (!map::ROOMY)
-        take_rows();
+#pragma unroll
+    for (int i = 0; i < STEPS; i++)
+        ldmatrix4_transposed_at(z[i], at_step(stage + at.rows, i) + F::A);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         R[i / 4][i % 4] += theirs[i / 4][i % 4];

@@ -21,8 +21,9 @@ static bool takes(const backend *be, const steps *s) {
     const head_shape *p = &s->s;
     bool two = p->erase == ERASE_PAIR;
     if (be->recurrence == RECURRENCE_STEP || p->erase == ERASE_NONE ||
-        (!two && p->decay != DECAY_CHANNEL && p->K <= NARROW_K) || (two && p->n_h != 1) ||
-        p->K > MOST_K || p->K % 8 != 0 || p->n_h > 16 || (int64_t)p->H * (p->V + p->K) > INT32_MAX)
+        (!two && p->decay != DECAY_CHANNEL && (p->K <= NARROW_K || s->q.esize != sizeof(bf16))) ||
+        (two && p->n_h != 1) || p->K > MOST_K || p->K % 8 != 0 || p->n_h > 16 ||
+        (int64_t)p->H * (p->V + p->K) > INT32_MAX)
         return false;
     if (be->recurrence != RECURRENCE_CHUNK && s->T * p->n_h < FEW_TOKENS)
         return false;
