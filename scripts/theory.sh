@@ -50,7 +50,7 @@ done
 cat <<EOF
 
 In bfloat16 they are not exact: a key of 8 bits is up to 0.2 % off its direction, and every reflection adds that. \`verify --device\` and
-\`words --precision f32\` run them in float32 on a GPU. Not written at all, because FLA's layout has no room for them (\`theory --list\`):
+\`words --precision f32\` run them in float32 on a GPU (bench/results/h200-theory.md). Not written at all, because FLA's layout has no room for them (\`theory --list\`):
 the swap and copy factors of RWKV-7 (T07: its rate stays below 1, so no eigenvalue below 0), cascades of automata (T06: the Krohn-Rhodes
 decomposition is not computed), and look-up tables beyond S3 (T03: 1327104 hidden units for S4 with n_h = 2).
 
