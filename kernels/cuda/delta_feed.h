@@ -68,7 +68,7 @@ HOPPER_DEVICE void sum_gates(const float (&decay)[2], int lane, real (&c)[2], re
 
 // Gates of rows 2 lane and 2 lane + 1 as consumers need them. Less than 2^-256 a token counts as 2^-256. Sums in float
 // are off by 2^-16 at most as long as they stay above -120; steeper chunks are summed in double, so that weak decays
-// behind a strong one keep their value when differences are taken. about: see delta_loader.
+// behind a strong one keep their value when differences are taken. about: see feed_all_gates.
 template <bool gated>
 HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (&decay)[2],
                               const float (&beta)[2], const int (&about)[2], int lane) {

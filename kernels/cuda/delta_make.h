@@ -246,7 +246,7 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 // Block r of the cluster fills slot r of both.
 //
 // With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
-// it; and the chunk after next comes to a pair only when the state is through with the one before this.
+// it; and the chunk after next comes to a pair only when the state is through with the chunk two before this.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");

@@ -137,7 +137,7 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
     wgmma_commit();
 }
 
-// The loop begins with U of its chunk made: the products with the queries hide the residual, and U of
+// The loop begins with U of its chunk made: the products with the queries hide the packing of W, and U of
 // the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {

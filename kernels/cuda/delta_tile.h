@@ -66,7 +66,7 @@ struct delta_gates {
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
     float end;                    // 2^c_last
     int wide;                     // c_last < -120: up and down would overflow
-    float none[2];
+    float none[2];                // to whole 16 bytes
 };
 
 // fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
@@ -80,9 +80,9 @@ struct delta_shared {
     unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
     unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
     unsigned char p[MADE][PANEL];    // P0^T [row j][query]
-    unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) (3,0) .. of L, two halves
+    unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
     unsigned char d[4][2]
-                   [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two halves
+                   [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     unsigned char o[STATE_WARPS]
                    [1024]; // outputs on their way out: 32 queries of a warp's 16 values
@@ -141,8 +141,7 @@ struct delta_task {
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row
     delta_kind kind;
-    int peers,
-        rank; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
+    int peers; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
 };
 
 #endif
