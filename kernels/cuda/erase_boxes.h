@@ -90,8 +90,8 @@ ERASE_DEVICE void fetch_part(const erase_call &s, const part_inputs &x, const pa
 }
 // A slot, and values of its 16 rows where they are asked for, by one warp (compute capability 9.0).
 ERASE_DEVICE void fetch_slot(uint64_t *barrier, void *to, const unsigned char *slot, int bytes,
-                             void *values, view<bf16> v, const CUtensorMap &v_map, bool with_values,
-                             const erase_call &s, int h, int column, int row) {
+                             void *values, const CUtensorMap &v_map, bool with_values, int h,
+                             int column, int row) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
         stretch_expect(barrier, bytes + (with_values ? VALUE_TILE : 0));
@@ -99,15 +99,6 @@ ERASE_DEVICE void fetch_slot(uint64_t *barrier, void *to, const unsigned char *s
         if (with_values)
             box_fetch(barrier, smem_address(values), &v_map, column, h, row);
     }
-#elif defined(ERASE_ON_HOST)
-    fetch_slot_on_host(barrier, to, slot, bytes);
-    if (with_values)
-        fetch_panel<128, true>(smem_address(values),
-                               (const char *)(v.row(row) + (int64_t)h * s.V + column), v.ld * 2,
-                               (int)min((int64_t)PART, s.T - row), 2 * (s.V - column));
-    __syncwarp();
-    if (threadIdx.x % 32 == 0)
-        mark_arrive(barrier);
 #endif
 }
 ERASE_DEVICE void part_wait(uint64_t *barrier, uint32_t parity) {

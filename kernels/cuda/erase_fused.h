@@ -1,9 +1,7 @@
-// kernels/cuda/erase_fused.h - the kernels that make parts of 16 rows (erase_rows.h) and carry states through them.
-//
-//   fused        everything at once, for calls with heads enough to fill a device: a block carries 64 columns of values of
-//                one head; its warps make a part each, then march through all four, 16 columns each. Nothing but inputs
-//                and outputs moves through memory; four blocks of K = 64 on a multiprocessor hide each other's waits.
-//   make_parts   all parts of a stretch side by side, to slots in memory;
+// kernels/cuda/erase_fused.h - one kernel that makes parts of 16 rows (erase_rows.h) and carries states through them, for
+// calls with heads enough to fill a device: a block carries 64 columns of values of one head; its warps make a part each,
+// then march through all four, 16 columns each. Nothing but inputs and outputs moves through memory; four blocks of K = 64
+// on a multiprocessor hide each other's waits. erase_parts.h has the way through memory.
 //
 // States are held as in erase_march.h: H^T [16, K] in accumulators, times a power of two.
 #ifndef DELTOP_CUDA_ERASE_FUSED_H

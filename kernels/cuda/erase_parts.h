@@ -39,7 +39,7 @@ enum {
     HAND = 2 // parts that a state may be ahead of outputs
 };
 
-// Shared memory: barriers; a ring of 16 rows of values, what is fetched of a slot, and what the state is multiplied by before
+// Shared memory: barriers; a ring: 16 rows of values, what is fetched of a slot, and what the state is multiplied by before
 // it; sums that halves of a state tell each other; of each 16 columns, what the state hands to outputs: H_ and U as operands,
 // what U's rounding took off, numbers.
 template <class F, bool OUTPUTS> struct ring_map {
@@ -48,7 +48,7 @@ template <class F, bool OUTPUTS> struct ring_map {
                          READY = EMPTY + 8 * RING, FREE = READY + 8 * GROUPS * HAND,
                          BARRIERS_END = FREE + 8 * GROUPS * HAND, STAGES = 1024;
     static constexpr int FROM = OUTPUTS ? 0 : F::E,
-                         SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM, VALUES = 0,
+                         SLOT = (OUTPUTS ? F::SLOT : F::OUTPUTS_ONLY) - FROM,
                          PART_AT = VALUE_TILE - FROM, // where a part would begin
         BEFORE = VALUE_TILE + SLOT, STAGE = (BEFORE + 4 * F::K + 1023) / 1024 * 1024;
     static constexpr int SUMS = STAGES + RING * STAGE,
@@ -73,9 +73,6 @@ ERASE_DEVICE void arrive(uint64_t *barrier) {
     __syncwarp();
     if (threadIdx.x % 32 == 0)
         mark_arrive(barrier);
-}
-ERASE_DEVICE void keep_operand(unsigned char *to, const uint32_t (&x)[4]) {
-    *(uint4 *)(to + threadIdx.x % 32 * 16) = make_uint4(x[0], x[1], x[2], x[3]);
 }
 ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
     const uint4 y = operand(from);
@@ -243,9 +240,8 @@ ERASE_DEVICE void make_outputs(const unsigned char *part, uint32_t values,
 // Blocks: as `march` has them; per and chunks count parts. For devices of compute capability 9.0.
 template <class F, bool OUTPUTS>
 __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 : 2)
-    march_parts(erase_call s, view<bf16> v, const __grid_constant__ CUtensorMap v_map,
-                const unsigned char *slots, view<float> state, view<bf16> o, int *marks,
-                erase_segments seg) {
+    march_parts(erase_call s, const __grid_constant__ CUtensorMap v_map, const unsigned char *slots,
+                view<float> state, view<bf16> o, int *marks, erase_segments seg) {
     typedef ring_map<F, OUTPUTS> map;
     SHARED_MEMORY(bytes);
     uint64_t *full = (uint64_t *)(bytes + map::FULL), *scaled = (uint64_t *)(bytes + map::SCALED),
@@ -285,8 +281,8 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         for (int part = first; part < last; part++, ring.step()) {
             mark_wait(empty + ring.at, ring.parity ^ 1);
             unsigned char *stage = stage_of(ring.at);
-            fetch_slot(full + ring.at, stage + VALUE_TILE, slot, map::SLOT, stage, v, v_map,
-                       !transition, s, h, column, part * PART);
+            fetch_slot(full + ring.at, stage + VALUE_TILE, slot, map::SLOT, stage, v_map,
+                       !transition, h, column, part * PART);
             slot += (int64_t)s.H * F::SLOT;
         }
         return;

@@ -142,13 +142,6 @@ __device__ __forceinline__ void copy16_at(uint32_t to, const void *from, bool th
 __device__ __forceinline__ void copy16(void *to, const void *from, bool there) {
     copy16_at(smem_address(to), from, there);
 }
-// One group of copies; until at most `left` of them are under way.
-__device__ __forceinline__ void copies_commit() {
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
-template <int left> __device__ __forceinline__ void copies_wait_but() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory");
-}
 __device__ __forceinline__ void copies_wait() {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
 }

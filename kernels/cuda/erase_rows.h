@@ -1,5 +1,5 @@
-// kernels/cuda/erase_rows.h - the chunked erase recurrences with nothing kept in memory between (erase_fused.h): what is
-// made of 16 rows, by one warp in place of what was fetched, and what a state makes of it.
+// kernels/cuda/erase_rows.h - the erase recurrences in parts of 16 rows (erase_fused.h, erase_parts.h): what is made of
+// these, by one warp in place of what was fetched, and what a state makes of it.
 //
 // A part has 16 rows. Its decays are anchored in its middle: with l_i the log2 decay from the part's start through row i
 // and 2 c that of all of it, E = e 2^(l' - c), Q = q 2^(l - c), A, K = a, k 2^(c - l), and the state between its two

@@ -162,8 +162,7 @@ template <class F> static cudaError_t run_fused(const erase_job *j, const erase_
 
 template <class F, bool OUTPUTS>
 static cudaError_t run_march(const erase_job *j, const erase_call &s, const erase_segments &seg,
-                             view<bf16> v, const CUtensorMap &v_map, view<bf16> o,
-                             const erase_space *space) {
+                             const CUtensorMap &v_map, view<bf16> o, const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
     static_assert(G::SLOT == F::SLOT, "one march for all decays");
@@ -173,7 +172,7 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, const eras
     const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
     march_parts<G, OUTPUTS><<<dim3((unsigned)s.H * tiles, (unsigned)(OUTPUTS ? seg.n : seg.n - 1)),
                               32 * ring_map<G, OUTPUTS>::WARPS, shared, j->stream>>>(
-        s, v, v_map, space->slots, as<float>(j->state), o, space->marks, seg);
+        s, v_map, space->slots, as<float>(j->state), o, space->marks, seg);
     TRY(cudaGetLastError());
     j->done(j->done_ctx, OUTPUTS ? "march" : "segments' ends");
     return cudaSuccess;
@@ -196,9 +195,9 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
         const erase_segments seg = segments_of(plan, space, s.chunks);
         const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
         if (seg.n > 1)
-            TRY((run_march<F, false>(j, s, seg, in.v, maps.v, o, space)));
+            TRY((run_march<F, false>(j, s, seg, maps.v, o, space)));
         TRY(scan(j, s, seg));
-        TRY((run_march<F, true>(j, s, seg, in.v, maps.v, o, space)));
+        TRY((run_march<F, true>(j, s, seg, maps.v, o, space)));
         TRY(keep_end(j, seg));
     }
     return cudaSuccess;
