@@ -25,7 +25,7 @@ if [[ $parts == *" suite "* ]]; then
     {
         echo "# $name: the \`ci\` suite on a GPU"
         echo
-        echo "\`scripts/bench_gpu.sh $name $*\` (\`deltop bench --suite ci --device cuda ${how[*]}\`), $(date +%F), commit ${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}."
+        echo "\`scripts/bench_gpu.sh $name${*:+ $*}\` (\`deltop bench --suite ci --device cuda ${how[*]}\`), $(date +%F), commit ${COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}."
         echo
         nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader || true
         echo

@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE=1
 code=0
 python3 scripts/peers_gpu.py "$tmp" "$@" || code=$?
 python3 scripts/peers_table.py "$tmp" --markdown "$out/$name-peers.md" --json "$out/$name-peers.json" \
-    --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name $*"
+    --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name${*:+ $*}"
 cat "$out/$name-peers.md"
 echo "written: $out/$name-peers.md, $out/$name-peers.json"
 exit "$code"

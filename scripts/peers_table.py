@@ -11,6 +11,7 @@ deltop are over both of its turns. The JSON keeps quantiles, not samples. Needs 
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 
@@ -71,7 +72,6 @@ def gather(docs, peers):
     out = {}
     for doc in docs:
         for r in doc.get("rows", []):
-            # On a CPU the same case is another one: a trial of this script.
             out.setdefault(shape_key(r["params"]), {}).setdefault("deltop", []).append(r)
     for doc in peers:
         for r in doc.get("rows", []):
@@ -82,7 +82,6 @@ def gather(docs, peers):
 
 def known():
     """Names of the rows by shape, taken from the ids: b, t, h, (hk, hv, k, v, d, p)."""
-    import re
     table = {}
     for row in ROWS:
         name = row[1]
