@@ -231,6 +231,8 @@ HOPPER_DEVICE void feed_queries(const delta_call &s, const delta_task &task, del
     feed_convert<queries * 16>(q, t);
     const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
     if (left < s.tokens) {
+        // Nobody here followed the values' barrier, so its phase may still be that of the chunk before the last.
+        barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
         barrier_wait(&m->v_arrived[i % VALUES], (i / VALUES) & 1);
         named_barrier(CONVERTERS_BARRIER, CONVERTERS);
         feed_clear(q, (int)left, queries, t);
