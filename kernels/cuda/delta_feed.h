@@ -8,10 +8,11 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters, five loads under way. Where they lie in the tile
+// `pieces` of 16 bytes from bf16 to fp16, by the converters, five at a time. Where they lie in the tile
 // does not matter.
 template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
     enum { AHEAD = 5, EACH = pieces / CONVERTERS };
+    static_assert(pieces % CONVERTERS == 0, "the same for every thread");
     auto convert = [](uint32_t(&x)[4]) {
 #pragma unroll
         for (int e = 0; e < 4; e++)
@@ -31,12 +32,6 @@ template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
                 convert(x[i]);
                 store_shared(from + (first + i) * CONVERTERS * 16, x[i]);
             }
-    }
-    if (pieces % CONVERTERS != 0 && t < pieces % CONVERTERS) {
-        uint32_t x[4];
-        load_shared(x, from + EACH * CONVERTERS * 16);
-        convert(x);
-        store_shared(from + EACH * CONVERTERS * 16, x);
     }
 }
 
