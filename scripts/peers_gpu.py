@@ -2,7 +2,8 @@
 """Times deltop's kernels beside those of FLA and FlashInfer on one GPU, in turns: for every shape deltop, then the
 peers' variants in rounds, then deltop again.
 
-    scripts/peers_gpu.py OUT [--deltop ./deltop] [--only ID ...] [--peers fla flashinfer] [--time-limit SECONDS]
+    scripts/peers_gpu.py OUT [--deltop ./deltop] [--only ID ...] [--peers fla flashinfer] [--jobs N]
+                         [--time-limit SECONDS]
 
 Needs PyTorch, Triton and the peers themselves (flash-linear-attention, flashinfer-python); deltop is a process of
 its own and is measured by `deltop bench`, with its gate. Writes OUT/run.json (deltop's results, order in time,
@@ -12,6 +13,7 @@ timed: eagerly and as replays of a CUDA graph, with warm caches and with 256 MiB
 """
 import argparse
 import gc
+import itertools
 import json
 import os
 import statistics
@@ -172,6 +174,59 @@ def retune():
             x.cache.clear()
 
 
+def compile_share(share, seen):
+    """From here on Triton launches nothing. Of the variants its autotuner would try it compiles those whose turn is
+    `share` = "i/n", which n processes at once do n times as fast; later processes find them in Triton's cache."""
+    i, n = map(int, share.split("/"))
+    turns = itertools.count()
+    one = triton.runtime.JITFunction.run
+    triton.runtime.JITFunction.run = lambda self, *args, **kw: one(self, *args, **dict(kw, warmup=True))
+
+    def run(self, *args, **kw):
+        self.nargs = dict(zip(self.arg_names, args))
+        for config in self.prune_configs(kw):
+            if next(turns) % n == i:
+                try:
+                    self.fn.run(*args, **kw, **config.all_kwargs())
+                except Exception as e:  # one that does not compile is none that tuning will choose
+                    seen.append(type(e).__name__)
+    triton.runtime.Autotuner.run = run
+    triton.knobs.compilation.listener = lambda cache_hit, **_: seen.append("found" if cache_hit else "compiled")
+
+
+def compile_one_share(args):
+    """The work of one of --jobs processes. Kernels do not depend on the length, which is short here."""
+    start, seen = time.time(), []
+    compile_share(args.share, seen)
+    for s in args.shapes:
+        if takes("fla", s, args.every):
+            s = dict(s, T=min(s["T"], 1024))
+            for name, call in fla_variants(s, make_inputs(s, args.device)):
+                call()
+            if args.share.startswith("0/"):
+                count = {k: seen.count(k) for k in sorted(set(seen))}
+                print(f"first of {args.jobs} shares, {s['id']}: {count} after {time.time() - start:.1f} s", flush=True)
+
+
+def compile_ahead(args):
+    """Fills Triton's cache with FLA's kernels; the seconds that took. What is missing is compiled in its turn."""
+    start, codes = time.time(), []
+    jobs = [subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{args.jobs}"]) for i in range(args.jobs)]
+    try:
+        import fla.ops  # takes seconds, too
+    except ImportError:
+        pass
+    for job in jobs:
+        try:
+            job.wait(max(0.01, args.jobs_timeout - (time.time() - start)))
+        except subprocess.TimeoutExpired:
+            job.kill()
+        codes.append(job.wait())
+    took = round(time.time() - start, 2)
+    print(f"{took:8.2f} s {args.jobs} processes compiled FLA's kernels; codes {sorted(set(codes))}", flush=True)
+    return took
+
+
 def deltop_axes(s, cuda):
     op = {"simple_gla": "mamba2", "deltaproduct": "gdeltaproduct" if s.get("gated") else "deltaproduct"}
     axes = dict(op=op.get(s["op"], s["op"]), B=s["B"], T=s["T"], H=s["H"], Hv=s.get("HV", s["H"]), K=s["K"], V=s["V"])
@@ -190,8 +245,6 @@ class Run:
         self.doc = dict(command=" ".join(sys.argv), environment=self.environment(), deltop=[], order=[])
         self.peers = {p: dict(peer=p, environment=self.doc["environment"], rows=[]) for p in args.peers}
         self.step, self.began = "start", time.time()
-        if args.step_timeout:
-            threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
         """A kernel that never ends holds Python inside a wait: what was measured is written, and the process ends."""
@@ -341,13 +394,17 @@ class Run:
                 self.note(f"{row['peer']} {row['variant']} {turn + 1}", s, since, dict(seen, text=text))
 
     def all(self):
-        shapes = [s for s in self.args.shapes if not self.args.only or s["id"] in self.args.only]
+        shapes = self.args.shapes
+        if self.args.step_timeout:
+            self.begin("start")
+            threading.Thread(target=self.watch, daemon=True).start()
         for i, s in enumerate(shapes):
             if self.left() < self.args.reserve:
                 print(s["id"], "left out: no time", flush=True)
                 self.doc["order"].append(dict(who="left out", id=s["id"], at=round(time.time() - self.start, 2)))
                 continue
-            live = []
+            live, self.doc["at"] = [], s["id"]
+            self.save()
             try:
                 live = self.prepare(s)
                 self.deltop(s, 1)
@@ -363,6 +420,7 @@ class Run:
                 self.save()
             if self.cuda:
                 torch.cuda.empty_cache()
+        self.doc.pop("at", None)
         self.doc["seconds"] = round(time.time() - self.start, 1)
         self.save()
 
@@ -371,7 +429,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("out")
     p.add_argument("--deltop", default="./deltop")
-    p.add_argument("--only", nargs="*", default=[], metavar="ID")
+    p.add_argument("--only", nargs="*", default=[], metavar="ID", help="these shapes, in this order")
     p.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
     p.add_argument("--every", action="store_true", help="FLA also where FlashInfer is known to be faster")
     p.add_argument("--shapes", metavar="FILE", help="JSON: a list of shapes instead of the built-in ones")
@@ -381,6 +439,10 @@ def main():
     p.add_argument("--deltop-rounds", type=int, default=2)
     p.add_argument("--deltop-timeout", type=float, default=60)
     p.add_argument("--tuning-calls", type=int, default=0, help="calls a variant in Triton's autotuner (default: its own way)")
+    p.add_argument("--jobs", type=int, default=0, help="processes that compile FLA's kernels before anything is measured")
+    p.add_argument("--jobs-timeout", type=float, default=1e9, help="seconds (default: until they are done)")
+    p.add_argument("--share", help=argparse.SUPPRESS)
+    p.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
     p.add_argument("--no-graph", action="store_true")
     p.add_argument("--time-limit", type=float, default=1e9, help="seconds; deltop's second turns, then later shapes are left out")
     p.add_argument("--step-timeout", type=float, default=0, help="seconds after which a step counts as hung (default: never)")
@@ -391,17 +453,24 @@ def main():
             args.shapes = json.load(f)
     else:
         args.shapes = SHAPES
-    unknown = set(args.only) - {s["id"] for s in args.shapes}
-    if unknown:
-        p.error(f"--only: no shape is called {', '.join(sorted(unknown))}")
+    known = {s["id"]: s for s in args.shapes}
+    if set(args.only) - set(known):
+        p.error(f"--only: no shape is called {', '.join(sorted(set(args.only) - set(known)))}")
+    args.shapes = [known[i] for i in args.only] or args.shapes
     # What FLA would hand to other libraries when they are there stays in its own Triton kernels; tuning is not read
     # from a file.
     for name in ("FLA_FLASH_QLA", "FLA_FLASH_KDA", "FLA_TILELANG", "FLA_GLUON", "FLA_INTRACARD_CP", "FLA_CACHE_RESULTS"):
         os.environ.setdefault(name, "0")
-    if args.tuning_calls and torch.cuda.is_available():
-        short_tuning(args.tuning_calls)
     with torch.inference_mode():
-        Run(args).all()
+        if args.share:
+            return compile_one_share(args)
+        run = Run(args)
+        if args.jobs and "fla" in args.peers and run.cuda:
+            run.doc["order"].append(dict(at=0, who=f"{args.jobs} processes compile FLA's kernels", id="",
+                                         seconds=compile_ahead(args)))
+        if args.tuning_calls and run.cuda:
+            short_tuning(args.tuning_calls)
+        run.all()
 
 
 if __name__ == "__main__":

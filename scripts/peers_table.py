@@ -80,6 +80,15 @@ def gather(docs, peers):
     return out
 
 
+def fullest(parts):
+    """Of several runs the sides of one stay together: for each shape those of the run with most right rows."""
+    out = {}
+    for key in dict.fromkeys(k for part in parts for k in part):
+        right = lambda part: sum(r.get("status") == "ok" for side in part.get(key, {}).values() for r in side)
+        out[key] = max(parts, key=right).get(key) or next(part[key] for part in parts if key in part)
+    return out
+
+
 def known():
     """Names of the rows by shape, taken from the ids: b, t, h, (hk, hv, k, v, d, p)."""
     table = {}
@@ -173,19 +182,22 @@ def verdict(row):
     return "; ".join(words)
 
 
-def markdown(rows, run, peers, title, notes):
+def markdown(rows, runs, peers, title, notes):
     lines = [f"# {title}", ""]
-    env = run.get("environment") or (peers[0].get("environment") if peers else None) or {}
-    about = [str(env.get(k)) for k in ("gpu", "date") if env.get(k)]
-    if env.get("driver, max clocks, power limit"):
-        about.append("driver, largest clocks, power limit: " + env["driver, max clocks, power limit"])
-    about += [f"{k} {env[k]}" for k in ("torch", "triton", "fla-core", "flashinfer-python") if env.get(k)]
-    builds = {(((d.get("environment") or {}).get("build")) or {}).get("commit") for d in run.get("deltop", [])} - {None}
-    if builds:
-        about.append("deltop " + ", ".join(sorted(builds)))
-    lines += ["; ".join(about) + ".", ""] if about else []
-    if run.get("command"):
-        lines += [f"`{run['command']}`, {run.get('seconds', '?')} s.", ""]
+    for i, run in enumerate(runs):
+        env = run.get("environment") or (peers[0].get("environment") if peers else None) or {}
+        about = [str(env.get(k)) for k in ("gpu", "date") if env.get(k)]
+        if env.get("driver, max clocks, power limit"):
+            about.append("driver, largest clocks, power limit: " + env["driver, max clocks, power limit"])
+        about += [f"{k} {env[k]}" for k in ("torch", "triton", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl") if env.get(k)]
+        builds = {(((d.get("environment") or {}).get("build")) or {}).get("commit") for d in run.get("deltop", [])} - {None}
+        if builds:
+            about.append("deltop " + ", ".join(sorted(builds)))
+        first = f"Run {i + 1}: " if len(runs) > 1 else ""
+        lines += [first + "; ".join(about) + ".", ""] if about else []
+        if run.get("command"):
+            seconds = f", {run['seconds']} s" if run.get("seconds") else ""
+            lines += [f"`{run['command']}`{seconds}.", ""]
     lines += ["Times in ms, medians, bf16 inputs, float32 state. Both sides by CUDA events round each call, calls queued without waiting: deltop's warm",
               "and cold of both turns, the peer's faster of eager and CUDA graph (`how`). Cold: caches overwritten before each call.", ""]
     lines += [n + "\n" for n in notes]
@@ -219,49 +231,56 @@ def markdown(rows, run, peers, title, notes):
             lines.append(f"| {r['text']} | {NAMES.get(p['peer'], p['peer'])} {p['variant']} | {m('eager_warm')} | {m('eager_cold')} | {m('graph_warm')} | "
                          f"{m('graph_cold')} | {small(p['error'])} | {small(p['state_error'])} | {card.get('sm_mhz', '')} | {card.get('watt', '')} | "
                          f"{'' if p['status'] == 'ok' else p['status'] + ' '}{text(p['why'] or p['graph_note'])} |")
-    if run.get("order"):
-        lines += ["", "## In the order of time", "", "| at, s | who | shape | for, s | SM MHz | W | |", "|---:|---|---|---:|---|---|---|"]
-        for o in run["order"]:
-            lines.append(f"| {o['at']} | {o['who']} | {o['id']} | {o.get('seconds', '')} | {o.get('sm_mhz') or ''} | {round(o['watt']) if o.get('watt') else ''} | "
-                         f"{text(o.get('text'))} |")
+    for i, run in enumerate(runs):
+        if run.get("order"):
+            which = f", run {i + 1}" if len(runs) > 1 else ""
+            lines += ["", f"## In the order of time{which}", "", "| at, s | who | shape | for, s | SM MHz | W | |", "|---:|---|---|---:|---|---|---|"]
+            for o in run["order"]:
+                watt = round(o["watt"]) if o.get("watt") else ""
+                lines.append(f"| {o['at']} | {o['who']} | {o['id']} | {o.get('seconds', '')} | {o.get('sm_mhz') or ''} | {watt} | {text(o.get('text'))} |")
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("out", nargs="*", help="folders that peers_gpu.py wrote, the first one leads")
+    p.add_argument("out", nargs="*", help="folders that peers_gpu.py wrote; a shape is taken from the fullest")
     p.add_argument("--deltop", nargs="*", default=[])
     p.add_argument("--peer", nargs="*", default=[])
     p.add_argument("--markdown")
     p.add_argument("--json")
     p.add_argument("--title", default="deltop beside its peers on one GPU")
-    p.add_argument("--command", help="shown as the command of the run instead of what run.json says")
+    p.add_argument("--command", action="append", help="shown as the command of a run instead of what run.json says, in the order of OUT")
     p.add_argument("--note", action="append", default=[])
     a = p.parse_args()
-    run = dict(deltop=[])
-    paths = list(a.peer)
+    runs, parts, peers = [], [], []
     for folder in a.out:
-        part = read(os.path.join(folder, "run.json"))
-        run = part if folder == a.out[0] else dict(run, deltop=run["deltop"] + part["deltop"], order=run["order"] + part["order"])
-        paths += [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.endswith(".json") and n != "run.json"]
-    if a.command:
-        run["command"] = a.command
-    run["deltop"] = run.get("deltop", []) + [read(f) for f in a.deltop]
-    peers = [d for d in map(read, paths) if isinstance(d, dict) and "peer" in d and "rows" in d]
-    if not run["deltop"] and not peers:
+        docs = {n: read(os.path.join(folder, n)) for n in sorted(os.listdir(folder)) if n.endswith(".json")}
+        runs.append(docs.pop("run.json"))
+        theirs = [d for d in docs.values() if isinstance(d, dict) and "peer" in d and "rows" in d]
+        parts.append(gather(runs[-1]["deltop"], theirs))
+        peers += theirs
+    if a.deltop or a.peer:
+        theirs = [d for d in map(read, a.peer) if "peer" in d and "rows" in d]
+        runs.append(dict(deltop=[read(f) for f in a.deltop]))
+        parts.append(gather(runs[-1]["deltop"], theirs))
+        peers += theirs
+    if not runs:
         p.error("nothing to read: a folder of peers_gpu.py, --deltop or --peer")
-    rows = summaries(gather(run["deltop"], peers))
-    text = markdown(rows, run, peers, a.title, a.note)
+    if a.command:
+        for run, command in zip(runs, a.command):
+            run["command"] = command
+    rows = summaries(fullest(parts))
+    text = markdown(rows, runs, peers, a.title, a.note)
     if a.markdown:
         with open(a.markdown, "w") as f:
             f.write(text)
     else:
         sys.stdout.write(text)
     if a.json:
-        keep = {k: v for k, v in run.items() if k != "deltop"}
-        keep["build"] = ((run["deltop"] or [{}])[0].get("environment") or {}).get("build")
+        keep = [dict({k: v for k, v in run.items() if k != "deltop"},
+                     build=((run["deltop"] or [{}])[0].get("environment") or {}).get("build")) for run in runs]
         with open(a.json, "w") as f:
-            json.dump(dict(keep, rows=rows), f, indent=1)
+            json.dump(dict(runs=keep, rows=rows), f, indent=1)
             f.write("\n")
 
 
