@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times deltop's kernels beside those of FLA and FlashInfer on one GPU, in turns: for every shape deltop, then the
-peers' variants in rounds, then deltop again.
+"""Times deltop's kernels beside those of FLA, FlashInfer and FlashQLA on one GPU, in turns: for every shape deltop,
+then the peers' variants in rounds, then deltop again.
 
     scripts/peers_gpu.py OUT [--deltop ./deltop] [--only ID ...] [--peers fla flashinfer] [--jobs N]
                          [--time-limit SECONDS]
 
-Needs PyTorch, Triton and the peers themselves (flash-linear-attention, flashinfer-python); deltop is a process of
+Needs PyTorch, Triton and the peers themselves (flash-linear-attention, flashinfer-python; flash-qla, which wants
+another apache-tvm-ffi than flashinfer-python and so a run of its own, `--peers flashqla`); deltop is a process of
 its own and is measured by `deltop bench`, with its gate. Writes OUT/run.json (deltop's results, order in time,
 environment) and OUT/fla.json, OUT/flashinfer.json, which `deltop bench --external` reads. scripts/peers_table.py
 makes the table. Every row of a peer is compared with a float64 recurrence (all tokens, three heads) before it is
@@ -58,22 +59,28 @@ def fla_variants(s, x):
             ("chunk 16", lambda: f(*args, scale=1.0, chunk_size=16, **end))]
 
 
-def flashinfer_variants(s, x):
-    """Its gates are factors, not logarithms; its states V x K. DeltaProduct goes as the plain delta rule over T n
-    rows with a zero query on all but a token's last one, which is faster than its own DeltaProduct kernel."""
-    from flashinfer.gdn_prefill import chunk_gated_delta_rule as f
-    B, T, H, n = s["B"], s["T"], s["H"], s.get("nh", 1)
-    HV, L = s.get("HV", H), s["T"] * n
-    q, alpha = x["q"], None if x["g"] is None else x["g"].exp()
+def plain_rows(s, x):
+    """DeltaProduct as the plain delta rule over T n rows: a zero query on all but a token's last one, its gate on the
+    first. Heads of every sequence stay together: q, k, v, beta, logarithm of the gate or None, rows of a sequence."""
+    n = s.get("nh", 1)
+    q, g = x["q"], x["g"]
     if n > 1:
         q = torch.zeros_like(x["k"])
         q[:, n - 1::n] = x["q"]
-        if alpha is not None:
-            alpha = torch.ones_like(x["beta"])
-            alpha[:, ::n] = x["g"].exp()
-    q, k = (t.reshape(B * L, H, 128) for t in (q, x["k"]))
-    v, beta = x["v"].reshape(B * L, HV, 128), x["beta"].reshape(B * L, HV)
-    alpha = None if alpha is None else alpha.reshape(B * L, HV).contiguous()
+        if g is not None:
+            g = torch.zeros_like(x["beta"])
+            g[:, ::n] = x["g"]
+    return q, x["k"], x["v"], x["beta"], g, s["T"] * n
+
+
+def flashinfer_variants(s, x):
+    """Its gates are factors, not logarithms; its states V x K. DeltaProduct goes as plain rows, which is faster than
+    its own DeltaProduct kernel."""
+    from flashinfer.gdn_prefill import chunk_gated_delta_rule as f
+    q, k, v, beta, g, L = plain_rows(s, x)
+    B, HV, n = s["B"], v.shape[2], s.get("nh", 1)
+    alpha = None if g is None else g.exp()
+    q, k, v, beta, alpha = (None if t is None else t.reshape(B * L, *t.shape[2:]) for t in (q, k, v, beta, alpha))
     cu = torch.arange(0, B * L + 1, L, dtype=torch.int64, device=v.device)
     state = torch.empty(B, HV, 128, 128, dtype=torch.float32, device=v.device)
     out = torch.empty_like(v)
@@ -86,7 +93,23 @@ def flashinfer_variants(s, x):
     return [("as plain rows" if n > 1 else "auto", call)]
 
 
-PEERS = {"flashinfer": flashinfer_variants, "fla": fla_variants}
+def flashqla_variants(s, x):
+    """It splits a sequence only when it is told lengths."""
+    from flash_qla import chunk_gated_delta_rule_fwd as f
+    q, k, v, beta, g, L = plain_rows(s, x)
+    B, HV, n = s["B"], v.shape[2], s.get("nh", 1)
+    g = torch.zeros_like(beta) if g is None else g
+    q, k, v, g, beta = (t.reshape(1, B * L, *t.shape[2:]) for t in (q, k, v, g, beta))
+    cu = torch.arange(0, B * L + 1, L, dtype=torch.int32, device=v.device)
+
+    def call():
+        _, _, out, _, state, *_ = f(q, k, v, g, beta, scale=128**-0.5, output_final_state=True, cu_seqlens=cu)
+        return out.reshape(B, L, HV, 128)[:, n - 1::n], state
+
+    return [("as plain rows" if n > 1 else "auto", call)]
+
+
+PEERS = {"flashinfer": flashinfer_variants, "flashqla": flashqla_variants, "fla": fla_variants}
 
 
 def takes(peer, s, every):
@@ -263,7 +286,7 @@ class Run:
         from importlib.metadata import version
         env = dict(date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), torch=torch.__version__,
                    cuda=torch.version.cuda, triton=triton.__version__)
-        for name in ("flash-linear-attention", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl"):
+        for name in ("flash-linear-attention", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl", "flash-qla", "tilelang"):
             try:
                 env[name] = version(name)
             except Exception:
@@ -430,7 +453,7 @@ def main():
     p.add_argument("out")
     p.add_argument("--deltop", default="./deltop")
     p.add_argument("--only", nargs="*", default=[], metavar="ID", help="these shapes, in this order")
-    p.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    p.add_argument("--peers", nargs="*", default=["flashinfer", "fla"], choices=list(PEERS))
     p.add_argument("--every", action="store_true", help="FLA also where FlashInfer is known to be faster")
     p.add_argument("--shapes", metavar="FILE", help="JSON: a list of shapes instead of the built-in ones")
     p.add_argument("--rounds", type=int, default=2, help="rounds of the peers between deltop's two turns")

@@ -189,7 +189,7 @@ def markdown(rows, runs, peers, title, notes):
         about = [str(env.get(k)) for k in ("gpu", "date") if env.get(k)]
         if env.get("driver, max clocks, power limit"):
             about.append("driver, largest clocks, power limit: " + env["driver, max clocks, power limit"])
-        about += [f"{k} {env[k]}" for k in ("torch", "triton", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl") if env.get(k)]
+        about += [f"{k} {env[k]}" for k in ("torch", "triton", "fla-core", "flashinfer-python", "nvidia-cutlass-dsl", "flash-qla", "tilelang") if env.get(k)]
         builds = {(((d.get("environment") or {}).get("build")) or {}).get("commit") for d in run.get("deltop", [])} - {None}
         if builds:
             about.append("deltop " + ", ".join(sorted(builds)))
