@@ -3,6 +3,8 @@
 # To be run from the project's folder after `make` and `make cuda`, where python3 has PyTorch, Triton and the peers:
 #   pip install torch flash-linear-attention==0.6.0 flashinfer-python==0.7.4
 #   scripts/peers_gpu.sh NAME [OPTIONS of scripts/peers_gpu.py]        NAME such as h200
+# FlashQLA (flash-qla==0.1.3) wants another apache-tvm-ffi than FlashInfer: an environment and a run of its own, with
+# `--peers flashqla`.
 # The first run compiles and tunes FLA's kernels, which takes ten minutes and more on one core; Triton keeps them for
 # later ones, and `--jobs N` has N processes compile them before anything is measured.
 # `--only ID ...` takes some shapes, `--tuning-calls 6` shortens tuning, `--time-limit SECONDS` ends in time.
