@@ -27,7 +27,7 @@ struct problem {
     int H, Hk, K, V, n_h;
     gate_kind gate;
     key_kind keys;
-    double beta_max;
+    double beta_max; // times a logistic number; negative: every beta is this without its sign
     int segments; // 0: as the cost model says
 };
 
@@ -40,6 +40,9 @@ static const problem checks[] = {
     {"four keys", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, FOUR_KEYS, 2, 1},
     {"one key", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, ONE_KEY, 2, 1},
     {"one key, weak gates", 1, 1000, 2, 2, 128, 128, 1, WEAK, ONE_KEY, 2, 1},
+    {"beta = 1.5", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, -1.5, 1},
+    {"beta = 2", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, -2, 1},
+    {"beta = 2, weak gates, 4 rows", 4, 1000, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, -2, 1},
     {"zero keys", 1, 333, 2, 2, 128, 128, 1, NO_GATE, ZERO_KEYS, 2, 1},
     {"2 micro-steps", 1, 777, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 1},
     {"3 micro-steps, gates", 1, 500, 2, 2, 128, 128, 3, LOGISTIC, RANDOM_KEYS, 2, 1},
@@ -138,7 +141,8 @@ struct inputs {
         for (long i = 0; i < M * p.H * p.V; i++)
             v.push_back(rounded(gauss()));
         for (long i = 0; i < M * p.H; i++)
-            beta.push_back((float)(p.beta_max / (1 + exp(-(double)gauss()))));
+            beta.push_back((float)(p.beta_max < 0 ? -p.beta_max
+                                                  : p.beta_max / (1 + exp(-(double)gauss()))));
         for (long i = 0; i < T * p.H; i++) {
             static const float mixed[] = {0, -1e-6f, -1e-3f, -5, -500, -0.02f};
             const float x = gauss();

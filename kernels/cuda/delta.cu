@@ -147,17 +147,15 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
         for (int i = 0; i < KEYS; i++) {
-            barrier_init(&m->k_arrived[i], 1);
-            barrier_init(&m->k_full[i], 1 + CONVERTERS / 32);
+            barrier_init(&m->k_full[i], 2);
             barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
         }
         for (int i = 0; i < QUERIES; i++) {
-            barrier_init(&m->q_arrived[i], 1);
-            barrier_init(&m->q_full[i], CONVERTERS / 32);
+            barrier_init(&m->q_full[i], 1);
             barrier_init(&m->q_empty[i], STATE_WARPS);
         }
         for (int i = 0; i < VALUES; i++) {
-            barrier_init(&m->v_arrived[i], 1);
+            barrier_init(&m->v_full[i], 1);
             barrier_init(&m->v_empty[i], STATE_WARPS);
         }
         for (int i = 0; i < MADE; i++) {
@@ -165,6 +163,8 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
             barrier_init(&m->p_full[i], MAKERS / 32);
             barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
         }
+        for (int i = 0; i < 3; i++)
+            barrier_init(&m->cut[i], 1);
     }
     fence_async();
     if (task.peers == 2)

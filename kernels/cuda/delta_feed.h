@@ -1,48 +1,17 @@
-// kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu. Warp 0 has the copy engine
-// bring q, k and v of the coming chunks, warp 1 sums the gates, warps 2 and 3 make fp16 of q and k in place.
+// kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu: warps 0, 2 and 3 have the copy engine bring
+// k, q and v of the coming chunks, warp 1 sums the gates.
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
-// zeros outside the tensor, and the converters where the next row of tokens begins.
+// zeros outside the tensor, and these warps where the next row of tokens begins.
 #ifndef DELTOP_CUDA_DELTA_FEED_H
 #define DELTOP_CUDA_DELTA_FEED_H
 
 #include "kernels/cuda/delta_tile.h"
 
-// `pieces` of 16 bytes from bf16 to fp16, by the converters, five at a time. Where they lie in the tile
-// does not matter.
-template <int pieces> HOPPER_DEVICE void feed_convert(uint32_t tile, int t) {
-    enum { AHEAD = 5, EACH = pieces / CONVERTERS };
-    static_assert(pieces % CONVERTERS == 0, "the same for every thread");
-    auto convert = [](uint32_t(&x)[4]) {
-#pragma unroll
-        for (int e = 0; e < 4; e++)
-            x[e] = pack_half(lower_bf16(x[e]), upper_bf16(x[e]));
-    };
-    const uint32_t from = tile + 16 * t;
-#pragma unroll
-    for (int first = 0; first < EACH; first += AHEAD) {
-        uint32_t x[AHEAD][4];
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first + i < EACH)
-                load_shared(x[i], from + (first + i) * CONVERTERS * 16);
-#pragma unroll
-        for (int i = 0; i < AHEAD; i++)
-            if (first + i < EACH) {
-                convert(x[i]);
-                store_shared(from + (first + i) * CONVERTERS * 16, x[i]);
-            }
-    }
-}
-
-// Zeros in rows first..rows-1 of both panels of a tile.
-HOPPER_DEVICE void feed_clear(uint32_t tile, int first, int rows, int t) {
-    const uint32_t zero[4] = {};
-    for (int i = first * 8 + t; i < rows * 8; i += CONVERTERS) {
-        store_shared(tile + i * 16, zero);
-        store_shared(tile + rows * 128 + i * 16, zero);
-    }
-}
+// A write of beta takes beta (2 - beta) of what stands along its key: with betas near 2 roundings of writes are only turned
+// around, and add up. Where a chunk's betas, weighed by themselves, are above this on average, writes get a second term
+// (float64 references: outputs are off by 3.0e-3 below, with beta = 2 everywhere by 6e-3 without and 4e-3 with it).
+#define FLIPS 1.5f
 
 // The base-2 log decays of rows 2 lane and 2 lane + 1, summed up to them, and up to the last row.
 template <class real>
@@ -68,6 +37,10 @@ template <bool gated>
 HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (&decay)[2],
                               const float (&beta)[2], const int (&about)[2], int lane) {
     *(float2 *)(g->beta + 2 * lane) = make_float2(beta[0], beta[1]);
+    const float excess =
+        warp_sum(beta[0] * (beta[0] - FLIPS) + beta[1] * (beta[1] - FLIPS));
+    if (lane == 0)
+        g->precise = !(excess <= 0);
     if constexpr (gated) {
         float c[2], rest[2] = {}, last;
         sum_gates(decay, lane, c, &last);
@@ -113,48 +86,38 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (
     }
 }
 
-// Warp 0: asks for keys, queries and values of one chunk after the other as soon as their place is free.
-template <int queries, bool output>
-HOPPER_DEVICE void feed_copies(const delta_call &s, const delta_maps &maps, const delta_task &task,
-                               delta_shared *m) {
-    const int chunks = task.last - task.first, rows = s.tokens * s.n_h;
-    const bool one = threadIdx.x == 0;
-    auto copy = [&](unsigned char *to, int panel, const CUtensorMap *map, int column, int head,
-                    int row, int n, uint64_t *b) {
-        barrier_expect(b, 256 * n);
-#pragma unroll
-        for (int x = 0; x < 2; x++)
-            copy_box(shared_address(to) + x * panel, map, column + 64 * x, head, row, b);
-    };
-    int token = (int)(task.token0 + (int64_t)task.first * s.tokens);
-    // Keys are two chunks ahead of values, whose place is free only when the state has begun the chunk before the last.
-    auto keys = [&](int i) {
-        barrier_wait(&m->k_empty[i % KEYS], (i / KEYS + 1) & 1);
-        if (one)
-            copy(m->k[i % KEYS], PANEL, &maps.k, 0, task.key_head, (token + i * s.tokens) * s.n_h,
-                 rows, &m->k_arrived[i % KEYS]);
+// One warp's business: the chunks of one of the three matrices, one after the other, each as soon as its place in the ring
+// is free. A box is `rows` rows of 64 columns from `column` on; a tile two of them, `panel` bytes apart, in the ring of
+// `count` tiles. What lies behind the row's end, `live` rows into the last chunk (at least `rows`: nothing does), becomes
+// zeros: such a chunk arrives at `cut` first.
+template <int count>
+HOPPER_DEVICE void feed_tiles(const CUtensorMap *map, int column, int head, int row, int rows,
+                              int live, int chunks, unsigned char (*ring)[TILE], int panel,
+                              uint64_t *full, uint64_t *empty, uint64_t *cut, int lane) {
+    for (int i = 0; i < chunks; i++, row += rows) {
+        const int stage = i % count;
+        const bool whole = i + 1 < chunks || live >= rows;
+        const uint32_t to = shared_address(ring[stage]);
+        barrier_wait(&empty[stage], (i / count + 1) & 1);
+        if (lane == 0) {
+            uint64_t *b = whole ? &full[stage] : cut;
+            barrier_expect(b, 256 * rows);
+            copy_box(to, map, column, head, row, b);
+            copy_box(to + panel, map, column + 64, head, row, b);
+        }
         __syncwarp();
-    };
-    keys(0);
-    if (chunks > 1)
-        keys(1);
-    for (int i = 0; i < chunks; i++) {
-        if (output) {
-            barrier_wait(&m->q_empty[i % QUERIES], (i / QUERIES + 1) & 1);
-            if (one)
-                copy(m->q[i % QUERIES], queries * 128, &maps.q, 0, task.key_head,
-                     token + i * s.tokens, s.tokens, &m->q_arrived[i % QUERIES]);
-            __syncwarp();
+        if (whole)
+            continue;
+        barrier_wait(cut, 0);
+        const uint32_t zero[4] = {};
+        for (int x = live * 8 + lane; x < rows * 8; x += 32) {
+            store_shared(to + x * 16, zero);
+            store_shared(to + panel + x * 16, zero);
         }
-        if (task.kind != TASK_TRANSITION) {
-            barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
-            if (one)
-                copy(m->v[i % VALUES], PANEL, &maps.v, task.block * WIDTH, task.head,
-                     (token + i * s.tokens) * s.n_h, rows, &m->v_arrived[i % VALUES]);
-            __syncwarp();
-        }
-        if (i + 2 < chunks)
-            keys(i + 2);
+        fence_async();
+        __syncwarp();
+        if (lane == 0)
+            barrier_arrive(&full[stage]);
     }
 }
 
@@ -201,61 +164,26 @@ HOPPER_DEVICE void feed_all_gates(const delta_call &s, const delta_task &task, d
     }
 }
 
-// The converters' part of chunk i's keys and of its queries; t: this thread's number among them. With the queries the
-// values behind a row's end are cleared.
-HOPPER_DEVICE void feed_keys(const delta_call &s, const delta_task &task, delta_shared *m, int i,
-                             int t) {
-    const uint32_t k = shared_address(m->k[i % KEYS]);
-    barrier_wait(&m->k_arrived[i % KEYS], (i / KEYS) & 1);
-    feed_convert<TILE / 16>(k, t);
-    const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
-    if (left < s.tokens) {
-        named_barrier(CONVERTERS_BARRIER, CONVERTERS);
-        feed_clear(k, (int)left * s.n_h, CHUNK, t);
-    }
-    fence_async();
-    __syncwarp();
-    if (t % 32 == 0)
-        barrier_arrive(&m->k_full[i % KEYS]);
-}
-template <int queries>
-HOPPER_DEVICE void feed_queries(const delta_call &s, const delta_task &task, delta_shared *m, int i,
-                                int t) {
-    const uint32_t q = shared_address(m->q[i % QUERIES]);
-    barrier_wait(&m->q_arrived[i % QUERIES], (i / QUERIES) & 1);
-    feed_convert<queries * 16>(q, t);
-    const int64_t left = s.T - (int64_t)(task.first + i) * s.tokens;
-    if (left < s.tokens) {
-        // Nobody here followed the values' barrier, so its phase may still be that of the chunk before the last.
-        barrier_wait(&m->v_empty[i % VALUES], (i / VALUES + 1) & 1);
-        barrier_wait(&m->v_arrived[i % VALUES], (i / VALUES) & 1);
-        named_barrier(CONVERTERS_BARRIER, CONVERTERS);
-        feed_clear(q, (int)left, queries, t);
-        feed_clear(shared_address(m->v[i % VALUES]), (int)left * s.n_h, CHUNK, t);
-    }
-    fence_async();
-    __syncwarp();
-    if (t % 32 == 0)
-        barrier_arrive(&m->q_full[i % QUERIES]);
-}
-
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
                               delta_shared *m) {
-    if (threadIdx.x < 32)
-        feed_copies<queries, output>(s, maps, task, m);
-    else if (threadIdx.x < 64)
+    const int warp = threadIdx.x / 32, lane = held(threadIdx.x % 32);
+    const int chunks = task.last - task.first, rows = s.tokens * s.n_h;
+    const int64_t t0 = (int64_t)task.first * s.tokens;
+    const int token = (int)(task.token0 + t0),
+              live = (int)min(s.T - t0 - (int64_t)(chunks - 1) * s.tokens, (int64_t)s.tokens);
+    if (warp == 0)
+        feed_tiles<KEYS>(&maps.k, 0, task.key_head, token * s.n_h, rows, live * s.n_h, chunks, m->k,
+                         PANEL, m->k_full, m->k_empty, &m->cut[0], lane);
+    else if (warp == 1)
         feed_all_gates<gated>(s, task, m);
-    else {
-        const int t = held(threadIdx.x - 64), chunks = task.last - task.first;
-        feed_keys(s, task, m, 0, t);
-        for (int i = 0; i < chunks; i++) {
-            if (output)
-                feed_queries<queries>(s, task, m, i, t);
-            if (i + 1 < chunks)
-                feed_keys(s, task, m, i + 1, t);
-        }
-    }
+    else if (warp == 2 && output)
+        feed_tiles<QUERIES>(&maps.q, 0, task.key_head, token, s.tokens, live, chunks, m->q,
+                            queries * 128, m->q_full, m->q_empty, &m->cut[1], lane);
+    else if (warp == 3 && task.kind != TASK_TRANSITION)
+        feed_tiles<VALUES>(&maps.v, task.block * WIDTH, task.head, token * s.n_h, rows,
+                           live * s.n_h, chunks, m->v, PANEL, m->v_full, m->v_empty, &m->cut[2],
+                           lane);
 }
 
 #endif

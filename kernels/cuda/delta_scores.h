@@ -75,7 +75,7 @@ HOPPER_DEVICE void ask_scores(float (&acc)[queries / 2], delta_shared *m, int i)
     wgmma_fence();
 #pragma unroll
     for (int x = 0; x < 8; x++)
-        wgmma<queries>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
+        wgmma<queries, bf16>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
                            desc_k(q + (x / 4) * queries * 128) + 2 * (x % 4), x > 0);
     wgmma_commit();
 }

@@ -13,11 +13,11 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-// H^T as an A operand in fp16.
+// H^T as an A operand in bf16, like keys and queries.
 HOPPER_DEVICE void state_pack(const float (&h)[64], uint32_t (&packed)[32]) {
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        packed[i] = pack_half(h[2 * i], h[2 * i + 1]);
+        packed[i] = pack_bf16(h[2 * i], h[2 * i + 1]);
 }
 
 // R^T = V^T - from_start U^T. `v`: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64
@@ -44,18 +44,32 @@ HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values,
     }
 }
 
-// What the chunk writes, W^T, as A operands: w for the outputs; r, times to_end, for the state (without gates
-// the same). to_end: this lane's pairs of rows.
+// What the chunk writes, W^T, as A operands: w in fp16 for the outputs; r, times to_end, in bf16 for the state. to_end:
+// this lane's pairs of rows. r follows from w, so that the accumulator is free when the products begin.
+template <bool gated> HOPPER_DEVICE float2 state_ended(uint32_t w, uint32_t to_end) {
+    const float2 x = unpack_half(w), f = gated ? unpack_half(to_end) : make_float2(1, 1);
+    return make_float2(f.x * x.x, f.y * x.y);
+}
 template <bool gated>
 HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],
                                 uint32_t (&r)[16], uint32_t (&w)[16]) {
 #pragma unroll
-    for (int i = 0; i < 16; i++)
-        w[i] = r[i] = pack_half(u[2 * i], u[2 * i + 1]);
-    if constexpr (gated)
+    for (int i = 0; i < 16; i++) {
+        w[i] = pack_half(u[2 * i], u[2 * i + 1]);
+        const float2 x = state_ended<gated>(w[i], to_end[i / 2]);
+        r[i] = pack_bf16(x.x, x.y);
+    }
+}
+// What the state loses by the rounding of r.
+template <bool gated>
+HOPPER_DEVICE void state_rest(const float (&u)[32], const uint32_t (&to_end)[8],
+                              uint32_t (&r)[16]) {
 #pragma unroll
-        for (int i = 0; i < 16; i++)
-            r[i] = multiply_half(w[i], to_end[i / 2]);
+    for (int i = 0; i < 16; i++) {
+        const float2 x = state_ended<gated>(pack_half(u[2 * i], u[2 * i + 1]), to_end[i / 2]);
+        const uint32_t high = pack_bf16(x.x, x.y);
+        r[i] = pack_bf16(x.x - lower_bf16(high), x.y - upper_bf16(high));
+    }
 }
 
 HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
@@ -133,7 +147,7 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
     wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 8; j++)
-        wgmma<64>::rs<0>(u, packed + 4 * j, desc_k(k + (j / 4) * PANEL) + 2 * (j % 4), j > 0);
+        wgmma<64, bf16>::rs<0>(u, packed + 4 * j, desc_k(k + (j / 4) * PANEL) + 2 * (j % 4), j > 0);
     wgmma_commit();
 }
 
@@ -187,9 +201,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
         if constexpr (output)
-            barrier_wait(&m->q_full[stage], parity); // and values behind a row's end are zero
+            barrier_wait(&m->q_full[stage], parity);
         if (values)
-            barrier_wait(&m->v_arrived[vs], (i / VALUES) & 1); // straight from the copy engine
+            barrier_wait(&m->v_full[vs], (i / VALUES) & 1);
         const int own = here(lane), owner = here(warp);
         const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
                                                             2 * (owner % 4) + ((own >> 3) & 1));
@@ -215,12 +229,22 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
 #pragma unroll
             for (int j = 0; j < 8; j++)
                 to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
+        const bool precise = hard || g->precise;
         wgmma_wait<0>();
+        if (precise) {
+            state_rest<gated>(u, to_end, r);
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<128, bf16>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
+            wgmma_commit();
+            wgmma_wait<0>();
+        }
         wgmma_fence();
         if constexpr (output) {
 #pragma unroll
             for (int j = 0; j < 8; j++)
-                wgmma<queries>::template rs<0>(
+                wgmma<queries, bf16>::template rs<0>(
                     acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
             wgmma_commit();
         }
@@ -229,7 +253,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < 4; j++)
-            wgmma<128>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
+            wgmma<128, bf16>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
         wgmma_commit();
         if constexpr (output) {
             if constexpr (gated) {

@@ -17,12 +17,10 @@ enum {
     MADE = 2,            // chunks of M and P0 in flight
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
-    CONVERTERS = 64,     // threads that make fp16 of q and k: warps 2 and 3 of warpgroup 0
     STATE_WARPS = 8,     // warpgroups 1 and 2
     MAKERS = 128,        // warpgroup 3: M and P0
     DELTA_THREADS = 512,
-    MAKERS_BARRIER = 1, // named barriers
-    CONVERTERS_BARRIER = 2,
+    MAKERS_BARRIER = 1, // named barrier
 };
 
 // One call. A row is one sequence of T tokens; rows lie behind each other in q, k, v, o, beta and decay.
@@ -66,7 +64,8 @@ struct delta_gates {
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
     float end;                    // 2^c_last
     int wide;                     // c_last < -120: up and down would overflow
-    float none[2];                // to whole 16 bytes
+    int precise;                  // what the chunk writes needs two terms (FLIPS)
+    float none;                   // to whole 16 bytes
 };
 
 // fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
@@ -75,8 +74,7 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 }
 
 struct delta_shared {
-    unsigned char k[KEYS][TILE], q[QUERIES][TILE]; // arrive as bf16, become fp16
-    unsigned char v[VALUES][TILE];                 // bf16
+    unsigned char k[KEYS][TILE], q[QUERIES][TILE], v[VALUES][TILE]; // bf16
     unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
     unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
     unsigned char p[MADE][PANEL];    // P0^T [row j][query]
@@ -89,10 +87,11 @@ struct delta_shared {
     delta_gates gates[KEYS];
     alignas(16) int hard[MADE][4];                         // first: M has a second term
     int peers;                                             // of the task
-    uint64_t k_arrived[KEYS], k_full[KEYS], k_empty[KEYS]; // full: converted, and gates are there
-    uint64_t q_arrived[QUERIES], q_full[QUERIES], q_empty[QUERIES];
-    uint64_t v_arrived[VALUES], v_empty[VALUES]; // nobody converts them
+    uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
+    uint64_t q_full[QUERIES], q_empty[QUERIES];
+    uint64_t v_full[VALUES], v_empty[VALUES];
     uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
+    uint64_t cut[3]; // keys, queries, values of a last chunk that is not whole have arrived
 };
 
 // Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no

@@ -1,7 +1,7 @@
 // kernels/cuda/wgmma.h - Hopper's warpgroup instructions by the names of the PTX manual: matrix products
 // that read shared memory through descriptors, barriers with a phase, copies that do not wait.
 //
-// Products are m64 nN k16, fp16 in, float32 out: d (+)= A B with A [64, 16] from registers (rs) or shared
+// Products are m64 nN k16, fp16 in (or bf16: wgmma<N, __nv_bfloat16>), float32 out: d (+)= A B with A [64, 16] from registers (rs) or shared
 // memory (ss), B [16, N] from shared memory. Fragments of thread t, warp w = t / 32 of the warpgroup,
 // lane l: d[4 j + {0, 1}] is row 16 w + l / 4, columns 8 j + 2 (l mod 4) + {0, 1}; d[4 j + {2, 3}] the row
 // eight below. A's registers a[0..3]: the same two rows, columns 2 (l mod 4) + {0, 1}, then both rows again
@@ -16,6 +16,7 @@
 #define DELTOP_CUDA_WGMMA_H
 
 #include <cuda.h>
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
 
@@ -40,13 +41,13 @@ HOPPER_DEVICE uint64_t desc_mn(uint32_t address, uint32_t panel) {
            (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
 
-template <int N> struct wgmma;
+template <int N, class in = __half> struct wgmma;
 
-#define WGMMA_OF(N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                                         \
-    template <> struct wgmma<N> {                                                                  \
+#define WGMMA_FOR(IN, TYPE, N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                                         \
+    template <> struct wgmma<N, IN> {                                                                  \
         static HOPPER_DEVICE void ss(float (&d)[N / 2], uint64_t a, uint64_t b, int add) {         \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A2 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, " A0  \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST "}, " A0  \
                          ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                           \
                          : __VA_ARGS__                                                             \
                          : "l"(a), "l"(b), "r"(add));                                              \
@@ -54,12 +55,16 @@ template <int N> struct wgmma;
         template <int MN>                                                                          \
         static HOPPER_DEVICE void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b, int add) {  \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A5 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, {" A0 \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST "}, {" A0 \
                          ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"                \
                          : __VA_ARGS__                                                             \
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(MN)); \
         }                                                                                          \
     }
+
+#define WGMMA_OF(...)                                                                              \
+    WGMMA_FOR(__half, "f16", __VA_ARGS__);                                                         \
+    WGMMA_FOR(__nv_bfloat16, "bf16", __VA_ARGS__)
 
 #define LIST8  "%0, %1, %2, %3, %4, %5, %6, %7"
 #define LIST16 LIST8 ", %8, %9, %10, %11, %12, %13, %14, %15"
