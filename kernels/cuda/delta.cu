@@ -160,11 +160,14 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         }
         for (int i = 0; i < MADE; i++) {
             barrier_init(&m->m_full[i], MAKERS / 32);
-            barrier_init(&m->p_full[i], MAKERS / 32);
             barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
         }
         for (int i = 0; i < 3; i++)
             barrier_init(&m->cut[i], 1);
+        barrier_init(&m->p_full, FEEDERS / 32);
+        barrier_init(&m->p_empty, STATE_WARPS);
+        barrier_init(&m->o_full, STATE_WARPS);
+        barrier_init(&m->o_empty, FEEDERS / 32);
     }
     fence_async();
     if (task.peers == 2)
@@ -174,17 +177,17 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     const int role = threadIdx.x / 128;
     const bool output = task.kind == TASK_OUTPUT;
     if (role == 0) {
-        registers_down<32>();
+        registers_down<48>();
         if (output)
-            delta_feed<queries, gated, true>(s, maps, task, m);
+            delta_feed<queries, gated>(s, maps, task, m);
         else
-            delta_feed<queries, gated, false>(s, maps, task, m);
+            delta_feed_ends<gated>(s, maps, task, m);
     } else if (role == 3) {
-        registers_down<96>();
+        registers_down<80>();
         if (output)
-            delta_make<queries, gated, true>(s, task, m);
+            delta_make<gated, true>(s, task, m);
         else
-            delta_make<queries, gated, false>(s, task, m);
+            delta_make<gated, false>(s, task, m);
     } else {
         registers_up<192>();
         if (output)

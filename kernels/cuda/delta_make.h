@@ -1,4 +1,4 @@
-// kernels/cuda/delta_make.h - the warpgroup that makes M and the scores (delta_scores.h) of a chunk (delta.cu), ahead of
+// kernels/cuda/delta_make.h - the warpgroup that makes M of a chunk (delta.cu), ahead of
 // the warpgroups that hold the state.
 //
 //     L = tril(diag(beta) (K K^T . G), -1)      M = (I + L)^-1       G_ij = 2^(c_i - c_j)
@@ -14,7 +14,6 @@
 #define DELTOP_CUDA_DELTA_MAKE_H
 
 #include "kernels/cuda/delta_hard.h"
-#include "kernels/cuda/delta_scores.h"
 
 #define EASY 1.5f // of the 16 columns that a lane has; a row is then below four times that
 
@@ -247,14 +246,13 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 //
 // With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
 // it; and the chunk after next comes to a pair only when the state is through with the chunk two before this.
-template <int queries, bool gated, bool output>
+template <bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;
     const int r = lane / 4, x = 2 * (lane % 4);
     const uint32_t below = (r > x ? 0xffffu : 0) | (r > x + 1 ? 0xffff0000u : 0);
-    const int row = 16 * warp + r, first_seen[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
     const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
     const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T
@@ -293,16 +291,7 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
                 hard = make_lower<gated, true>(keys, f, g, m, warp, lane, below, own);
             else
                 hard = make_lower<gated, false>(keys, f, g, m, warp, lane, below, own);
-            float scores[queries / 2];
-            if constexpr (output) {
-                barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
-                ask_scores<queries>(scores, m, i);
-            }
             make_diagonal(own, m, warp, lane, mine);
-            if constexpr (output) {
-                before_store();
-                finish_scores<queries, gated>(scores, s, m, i, first_seen, warp, lane);
-            }
         }
         auto ask_next = [&] {
             wait_for_keys(i + peers);

@@ -72,74 +72,25 @@ HOPPER_DEVICE void state_rest(const float (&u)[32], const uint32_t (&to_end)[8],
     }
 }
 
-HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(x[0]), "r"(x[1]),
-                 "r"(x[2]), "r"(x[3])
-                 : "memory");
-}
-HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
-    asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
-}
-
-// O^T (values in rows, queries in columns) times scale -> o: rows of queries. `o` is the place of row 0 and of the
-// block's first value, `value` this warp's first; `tokens` rows and, from that value on, `width` values exist.
+// O^T (values in rows, queries in columns) times scale, for the warpgroup that feeds to take: this warp's 16 values, two
+// pieces, of every query.
 template <int queries>
-HOPPER_DEVICE void state_store(const float (&acc)[queries / 2], float scale, bf16 *o, int64_t ld,
-                               int tokens, int value, int width, int lane) {
+HOPPER_DEVICE void state_hand_over(const float (&acc)[queries / 2], float scale, uint32_t o,
+                                   int warp, int lane) {
     lane = here(lane);
-    const int t = lane / 4, own = 2 * (lane % 4);
-    o += t * ld + (value + own);
-#pragma unroll
-    for (int b = 0; b < queries / 8; b++) {
-        uint32_t x = movmatrix(pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1])),
-                 y = movmatrix(pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]));
-        const bool in = 8 * b + t < tokens;
-        if (in && own < width)
-            store_pair(o, x);
-        if (in && own + 8 < width)
-            store_pair(o + 8, y);
-        o += 8 * ld;
-    }
-}
-
-// The same where all 16 values of the warp exist and rows of o start at multiples of 16 bytes: through this warp's
-// shared memory, 32 queries at a time, so that each row leaves in two stores of 16 bytes.
-template <int queries>
-HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale, uint32_t own,
-                                    bf16 *o, int64_t ld, int tokens, int value, int lane) {
-    // Place of a query's 8 values: no bank twice, neither in the 8 rows of a matrix nor in 4 whole rows.
-    lane = here(lane);
-    auto place = [](int query, int piece) {
-        return query * 32 + ((piece ^ (query >> 2 & 1)) << 4);
-    };
-    const uint32_t to = own + place(8 * (lane / 16) + (lane & 7), lane >> 3 & 1),
-                   from = own + place(lane / 2, lane & 1);
-    o += lane / 2 * ld + (value + 8 * (lane & 1));
-    uint32_t x[(queries + 15) / 16][4];
+    // Matrices of a store: queries 8 b .. 8 b + 7 and the next eight, of each the values 0-7 and 8-15.
+    const int piece = 2 * warp + (lane >> 3 & 1), row = 8 * (lane / 16) + (lane & 7);
+    const uint32_t to = o + output_place(row, piece);
 #pragma unroll
     for (int j = 0; 16 * j < queries; j++) {
-        if (j == 2)
-            __syncwarp(); // the next 32 queries come to the same place
         const int b = 2 * j,
                   c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
-        stmatrix_transposed(to + 512 * (j % 2) - (c > b ? 0 : 16 * (lane & 16)),
+        stmatrix_transposed(to + 16 * 256 * j - (c > b ? 0 : 256 * (row & 8)),
                             pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
                             pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
                             pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),
                             pack_bf16(scale * acc[4 * c + 2], scale * acc[4 * c + 3]));
-        if (j % 2 == 1 || 16 * (j + 1) >= queries) {
-            __syncwarp();
-            for (int e = j / 2 * 2; e <= j; e++)
-                load_shared(x[e], from + 512 * (e % 2));
-        }
     }
-#pragma unroll
-    for (int j = 0; 16 * j < queries; j++) {
-        if (16 * j + lane / 2 < tokens)
-            store_wide(o, x[j]);
-        o += 16 * ld;
-    }
-    __syncwarp();
 }
 
 // U^T = H^T K^T, committed.
@@ -172,9 +123,6 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     }
     uint32_t packed[32];
     state_pack(h, packed);
-    bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens) * s.ldo +
-              (int64_t)task.head * s.V + task.block * WIDTH;
-    const bool wide = s.wide_stores && width >= 64;
     const float scale = gated ? 1.0f : s.scale;
     barrier_wait(&m->k_full[0], 0);
     if constexpr (gated) {
@@ -187,7 +135,6 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     state_keys(u, packed, shared_address(m->k[0]));
     wgmma_wait<0>();
     const int chunks = task.last - task.first;
-    int left = (int)min(s.T - (int64_t)task.first * s.tokens, (int64_t)chunks * s.tokens); // tokens
     int stage = 0, parity = 0; // of the queries of the chunk under way
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
@@ -197,7 +144,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[stage]),
                        inverse = shared_address(m->m[slot]),
                        second = shared_address(second_term<output>(m, slot)),
-                       p = shared_address(m->p[slot]);
+                       p = shared_address(m->p);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
         if constexpr (output)
@@ -231,6 +178,14 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
         const bool precise = hard || g->precise;
         wgmma_wait<0>();
+        __syncwarp();
+        if (lane == 0) {
+            // To the block whose makers fill the slot.
+            if (!output && task.peers == 2)
+                barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
+            else
+                barrier_arrive(&m->made_empty[slot]);
+        }
         if (precise) {
             state_rest<gated>(u, to_end, r);
             wgmma_fence();
@@ -268,7 +223,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                     acc[4 * b + 3] *= f.y;
                 }
             }
-            barrier_wait(&m->p_full[slot], made);
+            barrier_wait(&m->p_full, i & 1);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -297,28 +252,22 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             for (int j = 0; j < 64; j++)
                 h[j] *= end;
         }
-        if constexpr (output)
+        if constexpr (output) {
             wgmma_wait<0>();
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&m->p_empty);
+        }
         state_keys(u, packed, shared_address(m->k[next]));
         if constexpr (output) {
-            const int tokens = min(left, s.tokens);
             // A branch, so that no store comes between the products just asked for.
-            if (wide)
-                state_store_wide<queries>(acc, scale, shared_address(m->o[warp]), o, s.ldo, tokens,
-                                          16 * warp, lane);
-            else
-                state_store<queries>(acc, scale, o, s.ldo, tokens, 16 * warp,
-                                     width - 16 * (warp % 4), lane);
-            left -= s.tokens;
-            o += s.tokens * s.ldo;
-        }
-        __syncwarp();
-        if (lane == 0) {
-            // To the block whose makers fill the slot.
-            if (!output && task.peers == 2)
-                barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
-            else
-                barrier_arrive(&m->made_empty[slot]);
+            if (here(chunks) > i) {
+                barrier_wait(&m->o_empty, (i + 1) & 1);
+                state_hand_over<queries>(acc, scale, shared_address(m->o), warp, lane);
+                __syncwarp();
+                if (lane == 0)
+                    barrier_arrive(&m->o_full);
+            }
         }
         wgmma_wait<0>();
         stage = stage + 1 == QUERIES ? 0 : stage + 1;

@@ -14,11 +14,12 @@ enum {
     KEYS = 4,            // chunks of keys and gates in flight: M is made ahead from them
     QUERIES = 3,         // chunks of queries
     VALUES = 2,          // chunks of values, which the state has read at a chunk's beginning
-    MADE = 2,            // chunks of M and P0 in flight
+    MADE = 2,            // chunks of M in flight; of P0 and of outputs one
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
+    FEEDERS = 128,       // warpgroup 0: copies, gates, P0, outputs' way out
     STATE_WARPS = 8,     // warpgroups 1 and 2
-    MAKERS = 128,        // warpgroup 3: M and P0
+    MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
     MAKERS_BARRIER = 1, // named barrier
 };
@@ -77,27 +78,32 @@ struct delta_shared {
     unsigned char k[KEYS][TILE], q[QUERIES][TILE], v[VALUES][TILE]; // bf16
     unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
     unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
-    unsigned char p[MADE][PANEL];    // P0^T [row j][query]
+    unsigned char p[PANEL];          // P0^T [row j][query]
+    unsigned char o[TILE];           // outputs on their way out; see output_place
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
     unsigned char d[4][2]
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
-    unsigned char o[STATE_WARPS]
-                   [1024]; // outputs on their way out: 32 queries of a warp's 16 values
     delta_gates gates[KEYS];
     alignas(16) int hard[MADE][4];                         // first: M has a second term
     int peers;                                             // of the task
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
     uint64_t v_full[VALUES], v_empty[VALUES];
-    uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
+    uint64_t m_full[MADE], made_empty[MADE];
+    uint64_t p_full, p_empty, o_full, o_empty;
     uint64_t cut[3]; // keys, queries, values of a last chunk that is not whole have arrived
 };
 
 // Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no
 // scores are made, and theirs is free.
 template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m, int slot) {
-    return output ? m->low : m->p[slot];
+    return output || slot == 0 ? m->low : m->p;
+}
+
+// Byte offset in `o` of 8 values, piece 0..15, of a query: no bank twice in 8 rows of one piece.
+HOPPER_DEVICE uint32_t output_place(int query, int piece) {
+    return query * 256 + ((piece ^ (query & 7)) << 4);
 }
 
 // x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
@@ -124,6 +130,14 @@ HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                  : "r"(from)
                  : "memory");
+}
+HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(x[0]), "r"(x[1]),
+                 "r"(x[2]), "r"(x[3])
+                 : "memory");
+}
+HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
+    asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
 }
 HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]),
