@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
         for (int i = 0; i < KEYS; i++) {
-            barrier_init(&m->k_full[i], 2);
+            barrier_init(&m->k_full[i], 1 + FEEDERS / 32);
             barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
         }
         for (int i = 0; i < QUERIES; i++) {
@@ -179,9 +179,9 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     if (role == 0) {
         registers_down<48>();
         if (output)
-            delta_feed<queries, gated>(s, maps, task, m);
+            delta_feed<queries, gated, true>(s, maps, task, m);
         else
-            delta_feed_ends<gated>(s, maps, task, m);
+            delta_feed<queries, gated, false>(s, maps, task, m);
     } else if (role == 3) {
         registers_down<80>();
         if (output)

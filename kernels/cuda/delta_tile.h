@@ -85,6 +85,7 @@ struct delta_shared {
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     delta_gates gates[KEYS];
+    float raw[FEEDERS / 32][2 * CHUNK]; // decays and betas as they come, a copy a warp
     alignas(16) int hard[MADE][4];                         // first: M has a second term
     int peers;                                             // of the task
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too

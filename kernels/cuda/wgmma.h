@@ -184,6 +184,12 @@ HOPPER_DEVICE bool named_barrier_any(int id, int threads, bool mine) {
 HOPPER_DEVICE void copy16(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
+// 4 bytes, or zeros.
+HOPPER_DEVICE void copy4(uint32_t to, const void *from, bool exists) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from),
+                 "r"(exists ? 4 : 0)
+                 : "memory");
+}
 HOPPER_DEVICE void copy_commit() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
