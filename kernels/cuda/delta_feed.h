@@ -30,12 +30,6 @@ HOPPER_DEVICE void sum_gates(const float (&decay)[2], int lane, real (&c)[2], re
     *last = __shfl_sync(~0u, sum, 31);
 }
 
-HOPPER_DEVICE void load_pair(float (&x)[2], uint32_t from) {
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
-                 : "=f"(x[0]), "=f"(x[1])
-                 : "r"(from)
-                 : "memory");
-}
 // x of any of the warp's 64 rows, of which each lane has two.
 HOPPER_DEVICE float of_row(float2 x, int row) {
     const float even = __shfl_sync(~0u, x.x, row / 2), odd = __shfl_sync(~0u, x.y, row / 2);
@@ -185,19 +179,20 @@ template <bool gated> struct gate_feeder {
     // Rows that are none, and decays but of a token's first row, are zero.
     HOPPER_DEVICE void fetch(const delta_call &s, const delta_task &task, int i, int warp,
                              int lane) {
+        // Of the whole warp; lanes add offsets of 32 bits.
         const int64_t at = feed_token(s, task, i);
-        const int live = feed_live(s, task, i), head = here(task.head);
+        const float *decays = s.decay + at * s.lddecay + task.head,
+                    *betas = s.beta + at * s.n_h * s.ldbeta + task.head;
+        const int live = feed_live(s, task, i);
 #pragma unroll
         for (int e = 0; e < 2; e++) {
             const int row = here(about[e]), token = row & 255;
             const bool in = token < live;
             const uint32_t to = raw + 4 * (2 * lane + e);
             if (gated)
-                copy4(to, s.decay + (at + (in ? token : 0)) * s.lddecay + head,
-                      in && (row & 256) != 0);
+                copy4(to, decays + (in ? token * (uint32_t)s.lddecay : 0), in && (row & 256) != 0);
             if (warp == 3 && s.beta)
-                copy4(to + 4 * CHUNK, s.beta + (at * s.n_h + (in ? 2 * lane + e : 0)) * s.ldbeta + head,
-                      in);
+                copy4(to + 4 * CHUNK, betas + (in ? (2 * lane + e) * (uint32_t)s.ldbeta : 0), in);
         }
         copy_commit();
     }

@@ -157,7 +157,7 @@ HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int 
     for (int i = 0; i < 16; i++)
         x[i] = i == c ? 1.0f : 0.0f;
     // Columns j of N by fours of rows from (j + 1) / 4 * 4 on, AHEAD loads under way.
-    enum { AHEAD = 6, FOURS = 36 };
+    enum { AHEAD = 12, FOURS = 36 };
     const uint32_t from = shared_address(n);
     uint32_t col[AHEAD][4];
     int load_j = 0, load_i = 0, j = 0, i4 = 0; // known at compile time

@@ -212,16 +212,16 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         wgmma_commit();
         if constexpr (output) {
             if constexpr (gated) {
-                wgmma_wait<1>(); // the queries' first product
-                const float *wq = g->query + pair;
+                float f[queries / 8][2];
 #pragma unroll
-                for (int b = 0; b < queries / 8; b++) {
-                    float2 f = *(const float2 *)(wq + 8 * b);
-                    acc[4 * b] *= f.x;
-                    acc[4 * b + 1] *= f.y;
-                    acc[4 * b + 2] *= f.x;
-                    acc[4 * b + 3] *= f.y;
-                }
+                for (int b = 0; b < queries / 8; b++)
+                    load_pair(f[b], shared_address(g->query) + 4 * (pair + 8 * b));
+                wgmma_wait<1>(); // the queries' first product
+#pragma unroll
+                for (int b = 0; b < queries / 8; b++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        acc[4 * b + e] *= f[b][e % 2];
             }
             barrier_wait(&m->p_full, i & 1);
             wgmma_fence();

@@ -126,6 +126,12 @@ HOPPER_DEVICE uint32_t load_shared_word(const uint32_t *from) {
 HOPPER_DEVICE void store_shared_word(void *to, uint32_t x) {
     asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(shared_address(to)), "r"(x) : "memory");
 }
+HOPPER_DEVICE void load_pair(float (&x)[2], uint32_t from) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
+                 : "=f"(x[0]), "=f"(x[1])
+                 : "r"(from)
+                 : "memory");
+}
 HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
