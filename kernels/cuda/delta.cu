@@ -1,6 +1,7 @@
 // The delta rule in chunks of 64 rows on tensor cores (kernels/cuda/delta.h): the kernel, its segments,
 // and what ties them together. docs/kernels.md explains the design.
 #include "kernels/cuda/delta_feed.h"
+#include "kernels/cuda/delta_gates.h"
 #include "kernels/cuda/delta_make.h"
 #include "kernels/cuda/delta_state.h"
 
@@ -11,8 +12,10 @@
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
 
-// Scratch: states at the segments' ends, transitions of segments, which of these are nothing.
+// Scratch: gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
+// of these are nothing.
 struct segment_space {
+    unsigned char *gates; // [rows][H][chunks] of gates_bytes
     float *ends;        // [segments - 1][rows H][K][V]
     float *transitions; // [segments - 1][rows H][K][K]; segment 0 and the last have none
     int *nothing;       // [segments - 1][rows H]
@@ -74,7 +77,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     t->row = (int)(i / per_row);
     t->key_head = t->head / (s.H / s.Hk);
     t->token0 = t->row * s.T;
-    const int chunks = (int)((s.T + s.tokens - 1) / s.tokens);
+    const int chunks = s.chunks;
     t->first = segment * s.per_segment;
     t->last = min(chunks, t->first + s.per_segment);
     const int64_t head = (int64_t)t->row * s.H + t->head;
@@ -147,7 +150,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
         for (int i = 0; i < KEYS; i++) {
-            barrier_init(&m->k_full[i], 1 + FEEDERS / 32);
+            barrier_init(&m->k_full[i], 2);
             barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
         }
         for (int i = 0; i < QUERIES; i++) {
@@ -290,18 +293,20 @@ __global__ void __launch_bounds__(SCAN_THREADS)
 
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
     const size_t heads = (size_t)s->n_rows * (size_t)s->H, n = (size_t)plan->segments;
+    const int64_t tokens = CHUNK / s->n_h, chunks = (s->T + tokens - 1) / tokens;
     segment_space space;
-    space.ends = scratch;
+    space.gates = (unsigned char *)scratch;
+    space.ends = scratch + heads * (size_t)chunks * gates_bytes(s->decay != NULL) / sizeof(float);
     space.transitions = space.ends + n * heads * (size_t)s->K * (size_t)s->V;
     space.nothing = (int *)(space.transitions + n * heads * (size_t)s->K * (size_t)s->K);
     return space;
 }
 
 size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
-    if (plan->segments < 2)
-        return 0;
     segment_space space = space_of(s, plan, NULL);
-    return (size_t)((float *)space.nothing - space.ends) +
+    if (plan->segments < 2)
+        return (size_t)(space.ends - (float *)NULL);
+    return (size_t)((float *)space.nothing - (float *)NULL) +
            (size_t)plan->segments * (size_t)s->n_rows * (size_t)s->H;
 }
 
@@ -344,6 +349,9 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
                              cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(delta_shared));
     if (r != cudaSuccess)
         return r;
+    make_gates<gated><<<dim3((unsigned)(s.n_rows * s.chunks), (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
+                        32 * GATES_HEADS, 0, stream>>>(s, space.gates);
+    told(s, "gates");
     if (s.segments > 1) {
         int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
         if (s.paired)
@@ -393,6 +401,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
                       float *scratch, cudaStream_t stream) {
     s.value_blocks = (s.V + WIDTH - 1) / WIDTH;
     s.tokens = CHUNK / s.n_h;
+    s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
     s.wide_stores = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
@@ -401,6 +410,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     if (tokens == 0)
         return cudaSuccess;
     segment_space space = space_of(&s, plan, scratch);
+    s.gates = space.gates;
     delta_maps maps;
     cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, tokens, s.ldq, s.tokens);
     if (r == cudaSuccess)

@@ -25,14 +25,14 @@ typedef struct delta_plan {
 // as far as there are chunks. Reads H, K, V, n_h, T, n_rows and decay's presence.
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments);
 
-// Floats of scratch that delta_run needs for a plan; 0 for one segment.
+// Floats of scratch that delta_run needs for a plan.
 size_t delta_scratch(const delta_call *s, const delta_plan *plan);
 
 // q [tokens, Hk K], k [tokens n_h, Hk K], v [tokens n_h, H V], o [tokens, H V], beta [tokens n_h, H], decay
 // [tokens, H]; all on the device, tokens of all rows behind each other, fewer than 2^31 micro-steps in all. K, V
 // multiples of 8, K <= 128, n_h <= 16, H a multiple of Hk; q, k, v 16-byte aligned with leading dimensions that are
 // multiples of 8, o 4-byte aligned with an even one. state: [rows H K, V] float, from the rows' starts to
-// their ends; ld >= V in floats. scratch: on the device, free again when the stream has come to the end of
+// their ends; ld >= V in floats. scratch: on the device, 16-byte aligned, free again when the stream has come to the end of
 // the call. Nothing may overlap anything else. Nothing is checked but what the launches and the makers of tensor
 // maps return; no tokens: nothing happens.
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,

@@ -1,5 +1,5 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu: warps 0, 2 and 3 have the copy engine bring
-// k, q and v of the coming chunks; all four sum the gates, make scores (delta_scores.h) and carry outputs away.
+// k, q and v of the coming chunks; all four make scores (delta_scores.h) and carry outputs away.
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and these warps where the next row of tokens begins.
@@ -7,93 +7,6 @@
 #define DELTOP_CUDA_DELTA_FEED_H
 
 #include "kernels/cuda/delta_scores.h"
-
-// A write of beta takes beta (2 - beta) of what stands along its key: with betas near 2 roundings of writes are only turned
-// around, and add up. Where a chunk's betas, weighed by themselves, are above this on average, writes get a second term
-// (float64 references: outputs are off by 3.0e-3 below, with beta = 2 everywhere by 6e-3 without and 4e-3 with it).
-#define FLIPS 1.5f
-
-// The base-2 log decays of rows 2 lane and 2 lane + 1, summed up to them, and up to the last row.
-template <class real>
-HOPPER_DEVICE void sum_gates(const float (&decay)[2], int lane, real (&c)[2], real *last) {
-    const real log2e = (real)1.4426950408889634, most = -256;
-    c[0] = at_least((real)decay[0] * log2e, most);
-    c[1] = c[0] + at_least((real)decay[1] * log2e, most);
-    real sum = c[1];
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const real before = __shfl_up_sync(~0u, sum, d);
-        sum += lane >= d ? before : 0;
-    }
-    c[0] += sum - c[1];
-    c[1] = sum;
-    *last = __shfl_sync(~0u, sum, 31);
-}
-
-// x of any of the warp's 64 rows, of which each lane has two.
-HOPPER_DEVICE float of_row(float2 x, int row) {
-    const float even = __shfl_sync(~0u, x.x, row / 2), odd = __shfl_sync(~0u, x.y, row / 2);
-    return row % 2 ? odd : even;
-}
-HOPPER_DEVICE void store_pair(float *to, int lane, float2 x) {
-    *(float2 *)(to + 2 * lane) = x;
-}
-
-// Gates of rows 2 lane and 2 lane + 1 as consumers need them: every warp sums, and stores its share. Less than 2^-256 a
-// token counts as 2^-256. Sums in float are off by 2^-16 at most as long as they stay above -120; steeper chunks are summed
-// in double, so that weak decays behind a strong one keep their value when differences are taken. about: see gate_feeder.
-template <bool gated>
-HOPPER_DEVICE void feed_gates(const delta_call &s, delta_gates *g, const float (&decay)[2],
-                              const float (&beta)[2], const int (&about)[2], int warp, int lane) {
-    if (warp == 3) {
-        store_pair(g->beta, lane, make_float2(beta[0], beta[1]));
-        const float excess = warp_sum(beta[0] * (beta[0] - FLIPS) + beta[1] * (beta[1] - FLIPS));
-        if (lane == 0)
-            g->precise = !(excess <= 0);
-    }
-    if constexpr (gated) {
-        float c[2], rest[2] = {}, last;
-        sum_gates(decay, lane, c, &last);
-        float2 left = make_float2(last - c[0], last - c[1]);
-        const bool wide = !(last >= -120);
-        if (wide) {
-            double precise[2], to;
-            sum_gates(decay, lane, precise, &to);
-#pragma unroll
-            for (int i = 0; i < 2; i++) {
-                c[i] = (float)precise[i];
-                rest[i] = (float)(precise[i] - c[i]);
-            }
-            left = make_float2((float)(to - precise[0]), (float)(to - precise[1]));
-        }
-        const float mid = 0.5f * last;
-        const int own[2] = {here(about[0]) >> 16, here(about[1]) >> 16};
-        if (warp == 0) {
-            store_pair(g->c, lane, make_float2(c[0], c[1]));
-            store_pair(g->c_rest, lane, make_float2(rest[0], rest[1]));
-            g->to_end[lane] = pack_half(exp2_fast(left.x), exp2_fast(left.y));
-        } else if (warp == 1) {
-            const float2 start = make_float2(exp2_fast(c[0]), exp2_fast(c[1]));
-            store_pair(g->from_start, lane, start);
-            store_pair(
-                g->query, lane,
-                make_float2(s.scale * of_row(start, own[0]), s.scale * of_row(start, own[1])));
-            if (lane == 31) {
-                g->end = start.y;
-                g->wide = wide;
-            }
-        } else if (!wide) {
-            const float2 up = make_float2(exp2_fast(c[0] - mid), exp2_fast(c[1] - mid));
-            if (warp == 2) {
-                store_pair(g->up, lane, up);
-                store_pair(g->down, lane, make_float2(exp2_fast(mid - c[0]), exp2_fast(mid - c[1])));
-            } else
-                store_pair(
-                    g->up_query, lane,
-                    make_float2(s.scale * of_row(up, own[0]), s.scale * of_row(up, own[1])));
-        }
-    }
-}
 
 // A chunk's part of one of the three matrices into its place in a ring: two boxes of `rows` rows of 64 columns from
 // `column` on, `panel` bytes apart. What lies behind the row's end, `live` rows into the last chunk (at least `rows`:
@@ -156,69 +69,20 @@ HOPPER_DEVICE void feed_values(const delta_call &s, const delta_maps &maps, cons
               &m->v_full[stage], &m->cut[2], lane);
 }
 
-// What consumers need of the gates, chunk by chunk. Each warp has a copy of its own of the numbers they are made of, which
-// is under way while the chunk before is made: in shared memory, since registers would wait, or be spilled, meanwhile.
-template <bool gated> struct gate_feeder {
-    uint32_t raw; // this warp's copy: decays, betas
-    // This lane's rows 2 lane + i of a chunk: their token (255: none), whether they begin it, and the last row of
-    // the chunk's token 2 lane + i. One number each, since divisions are slow and registers few.
-    int about[2];
-
-    HOPPER_DEVICE void start(const delta_call &s, const delta_task &task, delta_shared *m, int warp,
-                             int lane) {
-        const int rows = s.tokens * s.n_h;
-        raw = shared_address(m->raw[warp]);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int r = 2 * lane + i;
-            about[i] = (r < rows ? r / s.n_h : 255) | (r % s.n_h == 0 ? 256 : 0) |
-                       (min((r + 1) * s.n_h, CHUNK) - 1) << 16;
-        }
-        fetch(s, task, 0, warp, lane);
+// What consumers need of chunk i's gates, as delta_gates.h left it.
+template <bool gated>
+HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta_shared *m, int i,
+                              int lane) {
+    const int stage = i % KEYS;
+    const uint32_t bytes = gates_bytes(gated);
+    if (lane == 0) {
+        const int64_t at = ((int64_t)task.row * s.H + task.head) * s.chunks + task.first + i;
+        barrier_expect(&m->k_full[stage], bytes);
+        copy_global(shared_address(&m->gates[stage]), s.gates + at * bytes, bytes,
+                    &m->k_full[stage]);
     }
-    // Rows that are none, and decays but of a token's first row, are zero.
-    HOPPER_DEVICE void fetch(const delta_call &s, const delta_task &task, int i, int warp,
-                             int lane) {
-        // Of the whole warp; lanes add offsets of 32 bits.
-        const int64_t at = feed_token(s, task, i);
-        const float *decays = s.decay + at * s.lddecay + task.head,
-                    *betas = s.beta + at * s.n_h * s.ldbeta + task.head;
-        const int live = feed_live(s, task, i);
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int row = here(about[e]), token = row & 255;
-            const bool in = token < live;
-            const uint32_t to = raw + 4 * (2 * lane + e);
-            if (gated)
-                copy4(to, decays + (in ? token * (uint32_t)s.lddecay : 0), in && (row & 256) != 0);
-            if (warp == 3 && s.beta)
-                copy4(to + 4 * CHUNK, betas + (in ? (2 * lane + e) * (uint32_t)s.ldbeta : 0), in);
-        }
-        copy_commit();
-    }
-    HOPPER_DEVICE void feed(const delta_call &s, const delta_task &task, delta_shared *m, int i,
-                            int chunks, int warp, int lane) {
-        const int stage = i % KEYS;
-        float decay[2] = {}, beta[2] = {};
-        barrier_wait(&m->k_empty[stage], (i / KEYS + 1) & 1);
-        copy_wait<0>(); // each lane's own numbers
-        if constexpr (gated)
-            load_pair(decay, raw + 8 * lane);
-        if (warp == 3) {
-            load_pair(beta, raw + 4 * CHUNK + 8 * lane);
-            if (!s.beta)
-#pragma unroll
-                for (int e = 0; e < 2; e++)
-                    beta[e] = (about[e] & 255) < feed_live(s, task, i) ? 1.0f : 0.0f;
-        }
-        if (i + 1 < chunks)
-            fetch(s, task, i + 1, warp, lane);
-        feed_gates<gated>(s, &m->gates[stage], decay, beta, about, warp, lane);
-        __syncwarp();
-        if (lane == 0)
-            barrier_arrive(&m->k_full[stage]);
-    }
-};
+    __syncwarp();
+}
 
 // Outputs of chunk i to where they belong, when the state has handed them over: this warp's quarter of the queries, two
 // rows of 16 pieces of 16 bytes at a time.
@@ -273,18 +137,15 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
     int lane = held(threadIdx.x % 32);
     const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
-    gate_feeder<gated> gates;
-    gates.start(s, task, m, warp, lane);
     for (int i = -3; i <= chunks; i++) {
         lane = here(lane);
-        if (warp == 0 && i + 3 < chunks)
-            feed_keys(s, maps, task, m, i + 3, lane);
-        else if (output && warp == 2 && i >= -2 && i + 2 < chunks)
+        if (warp == 0 && i + 3 < chunks) {
+            feed_keys(s, maps, task, m, i + 3, lane); // their place is free; so is the gates'
+            feed_gates<gated>(s, task, m, i + 3, lane);
+        } else if (output && warp == 2 && i >= -2 && i + 2 < chunks)
             feed_queries<queries>(s, maps, task, m, i + 2, lane);
         else if (warp == 3 && task.kind != TASK_TRANSITION && i >= -1 && i + 1 < chunks)
             feed_values(s, maps, task, m, i + 1, lane);
-        if (i + 3 < chunks)
-            gates.feed(s, task, m, i + 3, chunks, warp, lane);
         if (output && i >= 1)
             feed_outputs<queries>(s, task, m, i - 1, warp, lane);
         if (output && i >= -1 && i + 1 < chunks)

@@ -37,7 +37,9 @@ typedef struct delta_call {
     // Set by delta_run:
     int value_blocks; // of WIDTH values
     int tokens;       // of a whole chunk
+    int chunks;       // of a row
     int per_segment;  // chunks
+    const unsigned char *gates; // [rows][H][chunks] of gates_bytes each
     bool wide_stores; // o and its rows start at multiples of 16 bytes
     int segments;
     bool paired; // the first pass runs in clusters of two blocks
@@ -56,18 +58,22 @@ typedef enum { TASK_OUTPUT, TASK_END, TASK_TRANSITION } delta_kind;
 
 // The gates of a chunk as its consumers need them; c_i is the base-2 log decay summed up to row i.
 struct delta_gates {
-    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
     float beta[CHUNK];
+    int precise; // what the chunk writes needs two terms (FLIPS)
+    int wide;    // c_last < -120: up and down would overflow
+    float end;   // 2^c_last
+    float none;  // to whole 16 bytes
+    // Calls without decays have none of the rest.
+    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
     float from_start[CHUNK];      // 2^c_i
     uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
     float query[CHUNK];           // scale 2^c of a token's last row
     float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
-    float end;                    // 2^c_last
-    int wide;                     // c_last < -120: up and down would overflow
-    int precise;                  // what the chunk writes needs two terms (FLIPS)
-    float none;                   // to whole 16 bytes
 };
+static __host__ __device__ constexpr uint32_t gates_bytes(bool gated) {
+    return gated ? sizeof(delta_gates) : offsetof(delta_gates, c);
+}
 
 // fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
 template <class T> HOPPER_DEVICE T at_least(T x, T low) {
@@ -85,7 +91,6 @@ struct delta_shared {
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     delta_gates gates[KEYS];
-    float raw[FEEDERS / 32][2 * CHUNK]; // decays and betas as they come, a copy a warp
     alignas(16) int hard[MADE][4];                         // first: M has a second term
     int peers;                                             // of the task
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too

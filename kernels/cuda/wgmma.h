@@ -184,12 +184,6 @@ HOPPER_DEVICE bool named_barrier_any(int id, int threads, bool mine) {
 HOPPER_DEVICE void copy16(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
-// 4 bytes, or zeros.
-HOPPER_DEVICE void copy4(uint32_t to, const void *from, bool exists) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from),
-                 "r"(exists ? 4 : 0)
-                 : "memory");
-}
 HOPPER_DEVICE void copy_commit() {
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
@@ -210,6 +204,13 @@ HOPPER_DEVICE void copy_box(uint32_t to, const CUtensorMap *map, int column, int
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(to),
                  "l"(map), "r"(column), "r"(head), "r"(row), "r"(shared_address(b))
+                 : "memory");
+}
+// `bytes` (a multiple of 16) of global memory; b counts them.
+HOPPER_DEVICE void copy_global(uint32_t to, const void *from, uint32_t bytes, uint64_t *b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];\n" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(shared_address(b))
                  : "memory");
 }
 HOPPER_DEVICE void prefetch_map(const CUtensorMap *map) {
