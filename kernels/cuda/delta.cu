@@ -149,6 +149,8 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
+        if (s.boxes_out)
+            prefetch_map(&maps.o);
         for (int i = 0; i < KEYS; i++) {
             barrier_init(&m->k_full[i], 2);
             barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         barrier_init(&m->p_full, FEEDERS / 32);
         barrier_init(&m->p_empty, STATE_WARPS);
         barrier_init(&m->o_full, STATE_WARPS);
-        barrier_init(&m->o_empty, FEEDERS / 32);
+        barrier_init(&m->o_empty, 1);
     }
     fence_async();
     if (task.peers == 2)
@@ -404,7 +406,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
-    s.wide_stores = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
+    s.boxes_out = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
     s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
     const int64_t tokens = s.n_rows * s.T;
     if (tokens == 0)
@@ -417,6 +419,8 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
         r = map_of(&maps.k, s.k, s.K, s.Hk, tokens * s.n_h, s.ldk, s.tokens * s.n_h);
     if (r == cudaSuccess)
         r = map_of(&maps.v, s.v, s.V, s.H, tokens * s.n_h, s.ldv, s.tokens * s.n_h);
+    if (r == cudaSuccess && s.boxes_out)
+        r = map_of(&maps.o, s.o, s.V, s.H, tokens, s.ldo, s.tokens);
     if (r != cudaSuccess)
         return r;
     return s.decay ? run_queries<true>(s, maps, space, state, ld, stream)

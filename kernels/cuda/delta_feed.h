@@ -1,5 +1,5 @@
 // kernels/cuda/delta_feed.h - the warpgroup that feeds a block of delta.cu: warps 0, 2 and 3 have the copy engine bring
-// k, q and v of the coming chunks; all four make scores (delta_scores.h) and carry outputs away.
+// k, q and v of the coming chunks, warp 1 take outputs away; all four make scores (delta_scores.h).
 //
 // Rows behind a row of tokens' end, channels behind K and values behind V become zeros: the engine writes
 // zeros outside the tensor, and these warps where the next row of tokens begins.
@@ -84,53 +84,39 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     __syncwarp();
 }
 
-// Outputs of chunk i to where they belong, when the state has handed them over: this warp's quarter of the queries, two
-// rows of 16 pieces of 16 bytes at a time.
+// Outputs of chunk i to where they belong, when the state has handed them over; they may still be read afterwards. One warp.
+// The copy engine would write behind a row's end, and knows of no 4-byte alignment: then in pairs.
 template <int queries>
-HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_task &task, delta_shared *m, int i,
-                                int warp, int lane) {
-    enum { EACH = (queries + 7) / 8, AHEAD = 4 };
-    const int piece = lane % 16, query = 2 * warp + lane / 16;
-    const int value = task.block * WIDTH + 8 * piece,
-              live = value < s.V ? feed_live(s, task, i) - query : 0;
-    const uint32_t from = shared_address(m->o) + output_place(query, piece);
-    bf16 *o = s.o + (int64_t)(feed_token(s, task, i) + query) * s.ldo + (task.head * s.V + value);
-    const int64_t step = 8 * s.ldo;
+HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, const delta_task &task,
+                                delta_shared *m, int i, int lane) {
+    const int live = feed_live(s, task, i), token = feed_token(s, task, i);
+    const int first = task.block * WIDTH; // value
+    const uint32_t from = shared_address(m->o);
     barrier_wait(&m->o_full, i & 1);
-    if (s.wide_stores) {
-#pragma unroll
-        for (int first = 0; first < EACH; first += AHEAD) {
-            uint32_t x[AHEAD][4];
-#pragma unroll
-            for (int e = 0; e < AHEAD; e++)
-                if (first + e < EACH)
-                    load_shared(x[e], from + (first + e) * 8 * 256);
-#pragma unroll
-            for (int e = 0; e < AHEAD; e++)
-                if (first + e < EACH) {
-                    if (8 * (first + e) < live)
-                        store_wide(o, x[e]);
-                    o += step;
-                }
+    if (s.boxes_out && live >= s.tokens) {
+        if (lane == 0) {
+            fence_async();
+            store_box(&maps.o, first, task.head, token, from);
+            store_box(&maps.o, first + 64, task.head, token, from + queries * 128);
         }
-    } else
+    } else {
+        bf16 *o = s.o + (int64_t)token * s.ldo + (int64_t)task.head * s.V + first;
+        const int width = min(s.V - first, WIDTH);
 #pragma unroll 1
-        for (int e = 0; 8 * e < live; e++) {
-            uint32_t x[4];
-            load_shared(x, from + e * 8 * 256);
-#pragma unroll
-            for (int w = 0; w < 4; w++)
-                store_pair(o + 2 * w, x[w]);
-            o += step;
-        }
+        for (int query = 0; query < min(live, s.tokens); query++)
+#pragma unroll 1
+            for (int pair = lane; 2 * pair < width; pair += 32) {
+                const uint32_t *x =
+                    (const uint32_t *)(m->o + output_place<queries>(query, pair / 4)) + pair % 4;
+                *(uint32_t *)(o + query * s.ldo + 2 * pair) = *x;
+            }
+    }
     __syncwarp();
-    if (lane == 0)
-        barrier_arrive(&m->o_empty);
 }
 
-// While the state is at chunk i, keys and gates of chunk i + 3 come in, queries of i + 2 and values of i + 1, copies each
-// by a warp of its own; outputs of i - 1 leave, and all four warps make the scores of i + 1. Every wait here ends by what
-// the state does in chunk i or before. A transition has no values.
+// While the state is at chunk i, keys and gates of chunk i + 3 come in, queries of i + 2 and values of i + 1, and outputs of
+// i - 1 leave, by a warp each; then all four make the scores of i + 1. Every wait here ends by what the state does in chunk i
+// or before. A transition has no values.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
                               delta_shared *m) {
@@ -146,10 +132,14 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
             feed_queries<queries>(s, maps, task, m, i + 2, lane);
         else if (warp == 3 && task.kind != TASK_TRANSITION && i >= -1 && i + 1 < chunks)
             feed_values(s, maps, task, m, i + 1, lane);
-        if (output && i >= 1)
-            feed_outputs<queries>(s, task, m, i - 1, warp, lane);
+        else if (output && warp == 1 && i >= 1)
+            feed_outputs<queries>(s, maps, task, m, i - 1, lane);
         if (output && i >= -1 && i + 1 < chunks)
             make_scores<queries, gated>(s, m, i + 1, first, warp, lane);
+        if (output && warp == 1 && i >= 1 && lane == 0) {
+            stores_read();
+            barrier_arrive(&m->o_empty);
+        }
     }
 }
 

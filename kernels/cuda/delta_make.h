@@ -135,65 +135,59 @@ HOPPER_DEVICE uint32_t operand_row(const void *block, int lane) {
     return shared_address(block) + (lane & 15) * 48 + (lane >> 4) * 16;
 }
 
-// D = (I - N)^-1 for N strictly lower, D^T to m->d and as an A operand to `mine`. Lane c mod 16 solves for column c
-// in float32. Products of powers by mma.sync took 3,000 cycles a chunk instead of 600: they wait behind the state's
-// products in the tensor cores' queue.
+// D = (I - N)^-1 for N strictly lower, D^T to m->d and as an A operand to `mine`. N = [N_0 0; N_10 N_1] of 8 x 8 blocks:
+// lanes 8 b + c solve for column c of D_b in float32, then D_10^T = (D_0^T N_10^T) D_1^T by two products. Substitution of all
+// 16 rows is three times as long a chain of loads; products of powers alone wait too often behind the state's in the tensor
+// cores' queue.
 HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int warp, int lane,
                                  uint32_t (&mine)[4]) {
-    const int r = lane / 4, c = here(lane % 16);
+    const int r = lane / 4, c = here(lane % 16), b = c / 8;
     float *n = m->lw[warp], *to = n + 2 * (lane % 4) * 20 + r;
     float2 v = unpack_half(own[0]);
     to[0] = v.x;
     to[20] = v.y;
-    v = unpack_half(own[1]);
-    to[8] = v.x;
-    to[28] = v.y;
     v = unpack_half(own[3]);
     to[168] = v.x;
     to[188] = v.y;
     __syncwarp();
-    float x[16];
-#pragma unroll
-    for (int i = 0; i < 16; i++)
-        x[i] = i == c ? 1.0f : 0.0f;
-    // Columns j of N by fours of rows from (j + 1) / 4 * 4 on, AHEAD loads under way.
-    enum { AHEAD = 12, FOURS = 36 };
-    const uint32_t from = shared_address(n);
-    uint32_t col[AHEAD][4];
-    int load_j = 0, load_i = 0, j = 0, i4 = 0; // known at compile time
-#pragma unroll
-    for (int step = 0; step < FOURS + AHEAD - 1; step++) {
-        if (step < FOURS) {
-            load_shared(col[step % AHEAD], from + (load_j * 20 + load_i) * 4);
-            load_i += 4;
-            if (load_i == 16) {
-                load_j++;
-                load_i = (load_j + 1) / 4 * 4;
-            }
-        }
-        if (step >= AHEAD - 1) {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (i4 + e > j)
-                    x[i4 + e] += __uint_as_float(col[(step - AHEAD + 1) % AHEAD][e]) * x[j];
-            i4 += 4;
-            if (i4 == 16) {
-                j++;
-                i4 = (j + 1) / 4 * 4;
-            }
-        }
-    }
-    uint32_t p[2][4];
+    float x[8];
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        p[i / 4][i % 4] = pack_half(x[2 * i], x[2 * i + 1]);
-    const uint32_t block = shared_address(m->d[warp][0]);
-    if (lane < 16) {
-        store_shared(block + c * 48, p[0]);
-        store_shared(block + c * 48 + 16, p[1]);
+        x[i] = i == c % 8 ? 1.0f : 0.0f;
+    // Columns j of N_b by fours of rows: 2 for j < 3, then 1; all under way.
+    const uint32_t from = shared_address(n) + b * 672;
+    uint32_t col[10][4];
+#pragma unroll
+    for (int j = 0; j < 7; j++) {
+        if (j < 3)
+            load_shared(col[j + 7], from + j * 80);
+        load_shared(col[j], from + j * 80 + 16);
     }
+#pragma unroll
+    for (int j = 0; j < 7; j++)
+#pragma unroll
+        for (int i = j + 1; i < 8; i++)
+            x[i] += __uint_as_float(i < 4 ? col[j < 3 ? j + 7 : 0][i] : col[j][i - 4]) * x[j];
+    uint32_t p[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = pack_half(x[2 * i], x[2 * i + 1]);
+    // D_0^T in rows 0-7 and D_1^T in rows 8-15 of the block, each in its own columns.
+    const uint32_t block = shared_address(m->d[warp][0]);
+    if (lane < 16)
+        store_shared(block + c * 48 + b * 16, p);
     __syncwarp();
-    ldmatrix(mine, operand_row(m->d[warp][0], lane));
+    uint32_t d[4];
+    ldmatrix(d, operand_row(m->d[warp][0], lane)); // D_0^T; -; -; D_1^T
+    const uint32_t turned = movmatrix(d[3]);       // D_1 as it stands, which is D_1^T's B operand
+    float acc[4] = {}, out[4] = {};
+    mma8(acc, d[0], own[1]);
+    mma8(out, pack_half(acc[0], acc[1]), turned);
+    mine[0] = d[0];
+    mine[1] = 0;
+    mine[2] = pack_half(out[0], out[1]);
+    mine[3] = d[3];
+    stmatrix(operand_row(m->d[warp][0], lane), mine[0], mine[1], mine[2], mine[3]);
 }
 
 // Rows of M^T in high: blocks before the warp's own are zero, those after it follow from it. All warps run

@@ -80,12 +80,12 @@ HOPPER_DEVICE void state_hand_over(const float (&acc)[queries / 2], float scale,
     lane = here(lane);
     // Matrices of a store: queries 8 b .. 8 b + 7 and the next eight, of each the values 0-7 and 8-15.
     const int piece = 2 * warp + (lane >> 3 & 1), row = 8 * (lane / 16) + (lane & 7);
-    const uint32_t to = o + output_place(row, piece);
+    const uint32_t to = o + output_place<queries>(row, piece);
 #pragma unroll
     for (int j = 0; 16 * j < queries; j++) {
         const int b = 2 * j,
                   c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
-        stmatrix_transposed(to + 16 * 256 * j - (c > b ? 0 : 256 * (row & 8)),
+        stmatrix_transposed(to + 16 * 128 * j - (c > b ? 0 : 128 * (row & 8)),
                             pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
                             pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
                             pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),

@@ -40,7 +40,7 @@ typedef struct delta_call {
     int chunks;       // of a row
     int per_segment;  // chunks
     const unsigned char *gates; // [rows][H][chunks] of gates_bytes each
-    bool wide_stores; // o and its rows start at multiples of 16 bytes
+    bool boxes_out;   // o and its rows start at multiples of 16 bytes
     int segments;
     bool paired; // the first pass runs in clusters of two blocks
     // Told on the host behind the launch of each pass; NULL: nobody listens.
@@ -48,9 +48,9 @@ typedef struct delta_call {
     void *done_ctx;
 } delta_call;
 
-// q, k and v as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.
+// q, k, v and o as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.
 typedef struct delta_maps {
-    CUtensorMap q, k, v;
+    CUtensorMap q, k, v, o;
 } delta_maps;
 
 // What a block does: chunks first..last-1 of a head's columns of 128 values.
@@ -107,9 +107,9 @@ template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m,
     return output || slot == 0 ? m->low : m->p;
 }
 
-// Byte offset in `o` of 8 values, piece 0..15, of a query: no bank twice in 8 rows of one piece.
-HOPPER_DEVICE uint32_t output_place(int query, int piece) {
-    return query * 256 + ((piece ^ (query & 7)) << 4);
+// Byte offset in `o` of 8 values, piece 0..15, of a query: two panels, as the copy engine takes them.
+template <int queries> HOPPER_DEVICE uint32_t output_place(int query, int piece) {
+    return piece / 8 * queries * 128 + swizzle(query, piece % 8);
 }
 
 // x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
@@ -142,14 +142,6 @@ HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                  : "r"(from)
                  : "memory");
-}
-HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(x[0]), "r"(x[1]),
-                 "r"(x[2]), "r"(x[3])
-                 : "memory");
-}
-HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
-    asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
 }
 HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(x[0]), "r"(x[1]),

@@ -213,6 +213,18 @@ HOPPER_DEVICE void copy_global(uint32_t to, const void *from, uint32_t bytes, ui
                  "l"(from), "r"(bytes), "r"(shared_address(b))
                  : "memory");
 }
+// From shared memory to the box of a tensor map; what lies outside the tensor stays as it is. What other threads stored
+// goes along when their stores happen before a fence_async() of this one.
+HOPPER_DEVICE void store_box(const CUtensorMap *map, int column, int head, int row, uint32_t from) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n" ::
+                     "l"(map),
+                 "r"(column), "r"(head), "r"(row), "r"(from)
+                 : "memory");
+}
+// Until all that this thread stored so has been read.
+HOPPER_DEVICE void stores_read() {
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
 HOPPER_DEVICE void prefetch_map(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
 }
@@ -256,6 +268,14 @@ HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) 
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Rows 0-7 of d [16, 8] += A B with A's rows 0-7 (a, its other rows zero) and B [8, 8].
+HOPPER_DEVICE void mma8(float *d, uint32_t a, uint32_t b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a), "r"(0), "r"(b));
 }
 
 // Products of two pairs of fp16.
