@@ -341,6 +341,27 @@ static void told(const delta_call &s, const char *pass) {
         s.done(s.done_ctx, pass);
 }
 
+// One of the passes. What stands directly behind the gates' kernel begins before that is through.
+template <int queries, bool gated>
+static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
+                                 int64_t blocks, segment_space space, float *state, int64_t ld,
+                                 cudaStream_t stream) {
+    cudaLaunchAttribute with[2] = {};
+    with[0].id = cudaLaunchAttributeClusterDimension;
+    with[0].val.clusterDim = {first_pass && s.paired ? 2u : 1u, 1, 1};
+    with[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    with[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = (unsigned)blocks;
+    launch.blockDim = DELTA_THREADS;
+    launch.dynamicSmemBytes = sizeof(delta_shared);
+    launch.stream = stream;
+    launch.attrs = with;
+    launch.numAttrs = first_pass || s.segments == 1 ? 2 : 1;
+    return cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, first_pass, space,
+                              state, ld);
+}
+
 template <int queries, bool gated>
 static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_space space,
                        float *state, int64_t ld, cudaStream_t stream) {
@@ -358,18 +379,7 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
         int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
         if (s.paired)
             blocks += blocks % 2;
-        cudaLaunchAttribute pairs = {};
-        pairs.id = cudaLaunchAttributeClusterDimension;
-        pairs.val.clusterDim = {s.paired ? 2u : 1u, 1, 1};
-        cudaLaunchConfig_t launch = {};
-        launch.gridDim = (unsigned)blocks;
-        launch.blockDim = DELTA_THREADS;
-        launch.dynamicSmemBytes = sizeof(delta_shared);
-        launch.stream = stream;
-        launch.attrs = &pairs;
-        launch.numAttrs = 1;
-        r = cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, true, space, state,
-                               ld);
+        r = launch_chunks<queries, gated>(s, maps, true, blocks, space, state, ld, stream);
         if (r != cudaSuccess)
             return r;
         told(s, "segments' ends");
@@ -384,8 +394,9 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
         }
     }
     int64_t blocks = outputs * (s.segments > 1 ? s.segments - 1 : 1);
-    delta_chunks<queries, gated><<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(
-        s, maps, false, space, state, ld);
+    r = launch_chunks<queries, gated>(s, maps, false, blocks, space, state, ld, stream);
+    if (r != cudaSuccess)
+        return r;
     told(s, "outputs");
     return cudaGetLastError();
 }

@@ -76,6 +76,8 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     const int stage = i % KEYS;
     const uint32_t bytes = gates_bytes(gated);
     if (lane == 0) {
+        if (i == 0)
+            wait_for_kernel_before(); // which makes them
         const int64_t at = ((int64_t)task.row * s.H + task.head) * s.chunks + task.first + i;
         barrier_expect(&m->k_full[stage], bytes);
         copy_global(shared_address(&m->gates[stage]), s.gates + at * bytes, bytes,
@@ -84,7 +86,7 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     __syncwarp();
 }
 
-// Outputs of chunk i to where they belong, when the state has handed them over; they may still be read afterwards. One warp.
+// Outputs of chunk i to where they belong, when the state has handed them over. One warp.
 // The copy engine would write behind a row's end, and knows of no 4-byte alignment: then in pairs.
 template <int queries>
 HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, const delta_task &task,
@@ -98,6 +100,7 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
             fence_async();
             store_box(&maps.o, first, task.head, token, from);
             store_box(&maps.o, first + 64, task.head, token, from + queries * 128);
+            stores_read();
         }
     } else {
         bf16 *o = s.o + (int64_t)token * s.ldo + (int64_t)task.head * s.V + first;
@@ -112,6 +115,8 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
             }
     }
     __syncwarp();
+    if (lane == 0)
+        barrier_arrive(&m->o_empty);
 }
 
 // While the state is at chunk i, keys and gates of chunk i + 3 come in, queries of i + 2 and values of i + 1, and outputs of
@@ -136,10 +141,6 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
             feed_outputs<queries>(s, maps, task, m, i - 1, lane);
         if (output && i >= -1 && i + 1 < chunks)
             make_scores<queries, gated>(s, m, i + 1, first, warp, lane);
-        if (output && warp == 1 && i >= 1 && lane == 0) {
-            stores_read();
-            barrier_arrive(&m->o_empty);
-        }
     }
 }
 

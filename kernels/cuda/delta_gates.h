@@ -80,6 +80,7 @@ template <bool gated>
 __global__ void __launch_bounds__(32 * GATES_HEADS)
     make_gates(const __grid_constant__ delta_call s, unsigned char *gates) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    let_next_kernel_begin();
     const int lane = threadIdx.x % 32, head = blockIdx.y * GATES_HEADS + threadIdx.x / 32;
     if (head >= s.H)
         return;

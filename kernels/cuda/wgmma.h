@@ -311,6 +311,14 @@ HOPPER_DEVICE float exp2_fast(float x) {
     return y;
 }
 
+// Kernels that may begin before the one before them in the stream is through (cudaLaunchAttributeProgrammaticStreamSerialization):
+// waits for it, and lets the next one begin.
+HOPPER_DEVICE void wait_for_kernel_before() {
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+}
+HOPPER_DEVICE void let_next_kernel_begin() {
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+}
 template <int registers> HOPPER_DEVICE void registers_down() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(registers));
 }
