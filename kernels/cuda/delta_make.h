@@ -172,21 +172,21 @@ HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int 
 #pragma unroll
     for (int i = 0; i < 4; i++)
         p[i] = pack_half(x[2 * i], x[2 * i + 1]);
-    // D_0^T in rows 0-7 and D_1^T in rows 8-15 of the block, each in its own columns.
-    const uint32_t block = shared_address(m->d[warp][0]);
-    if (lane < 16)
-        store_shared(block + c * 48 + b * 16, p);
-    __syncwarp();
-    uint32_t d[4];
-    ldmatrix(d, operand_row(m->d[warp][0], lane)); // D_0^T; -; -; D_1^T
-    const uint32_t turned = movmatrix(d[3]);       // D_1 as it stands, which is D_1^T's B operand
+    // D_0^T and D_1^T as operands: pair l mod 4 of column l / 4 of each. D_1 as it stands is D_1^T's right operand.
+    uint32_t d0 = 0, d1 = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t x0 = __shfl_sync(~0u, p[i], r), x1 = __shfl_sync(~0u, p[i], 8 + r);
+        d0 = i == lane % 4 ? x0 : d0;
+        d1 = i == lane % 4 ? x1 : d1;
+    }
     float acc[4] = {}, out[4] = {};
-    mma8(acc, d[0], own[1]);
-    mma8(out, pack_half(acc[0], acc[1]), turned);
-    mine[0] = d[0];
+    mma8(acc, d0, own[1]);
+    mma8(out, pack_half(acc[0], acc[1]), movmatrix(d1));
+    mine[0] = d0;
     mine[1] = 0;
     mine[2] = pack_half(out[0], out[1]);
-    mine[3] = d[3];
+    mine[3] = d1;
     stmatrix(operand_row(m->d[warp][0], lane), mine[0], mine[1], mine[2], mine[3]);
 }
 
@@ -310,15 +310,14 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
         } else {
             uint32_t high[4][4];
             make_inverse(high, mine, m, warp, lane);
+            const uint32_t twice0 = pack_half(b0, b0), twice1 = pack_half(b1, b1);
             before_store();
 #pragma unroll
             for (int x = 0; x < 4; x++) {
                 uint32_t a[4];
 #pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    float2 h = unpack_half(high[x][e]);
-                    a[e] = pack_half((e % 2 ? b1 : b0) * h.x, (e % 2 ? b1 : b0) * h.y);
-                }
+                for (int e = 0; e < 4; e++)
+                    a[e] = multiply_half(high[x][e], e % 2 ? twice1 : twice0);
                 store_inverse(panel, x, a, warp, lane);
             }
         }

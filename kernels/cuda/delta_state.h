@@ -167,11 +167,13 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
 #pragma unroll
         for (int j = 0; j < 4; j++)
             wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse, PANEL) + 128 * j, j > 0);
-        if (hard)
+        wgmma_commit();
+        if (__builtin_expect(hard, 0)) {
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(second, PANEL) + 128 * j, 1);
-        wgmma_commit();
+            wgmma_commit();
+        }
         if constexpr (gated)
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -186,7 +188,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             else
                 barrier_arrive(&m->made_empty[slot]);
         }
-        if (precise) {
+        if (__builtin_expect(precise, 0)) {
             state_rest<gated>(u, to_end, r);
             wgmma_fence();
 #pragma unroll
