@@ -119,8 +119,8 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
         barrier_arrive(&m->o_empty);
 }
 
-// While the state is at chunk i, keys and gates of chunk i + 3 come in, queries of i + 2 and values of i + 1, and outputs of
-// i - 1 leave, by a warp each; then all four make the scores of i + 1. Every wait here ends by what the state does in chunk i
+// While the state is at chunk i, keys and gates of chunk i + 4 come in, queries and values of i + 1, and outputs of i - 1
+// leave, by a warp each; then all four make the scores of i + 1. Every wait here ends by what the state does in chunk i
 // or before. A transition has no values.
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
@@ -128,13 +128,13 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
     int lane = held(threadIdx.x % 32);
     const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
-    for (int i = -3; i <= chunks; i++) {
+    for (int i = 1 - KEYS; i <= chunks; i++) {
         lane = here(lane);
-        if (warp == 0 && i + 3 < chunks) {
-            feed_keys(s, maps, task, m, i + 3, lane); // their place is free; so is the gates'
-            feed_gates<gated>(s, task, m, i + 3, lane);
-        } else if (output && warp == 2 && i >= -2 && i + 2 < chunks)
-            feed_queries<queries>(s, maps, task, m, i + 2, lane);
+        if (warp == 0 && i + KEYS - 1 < chunks) {
+            feed_keys(s, maps, task, m, i + KEYS - 1, lane); // their place is free; so is the gates'
+            feed_gates<gated>(s, task, m, i + KEYS - 1, lane);
+        } else if (output && warp == 2 && i >= -1 && i + 1 < chunks)
+            feed_queries<queries>(s, maps, task, m, i + 1, lane);
         else if (warp == 3 && task.kind != TASK_TRANSITION && i >= -1 && i + 1 < chunks)
             feed_values(s, maps, task, m, i + 1, lane);
         else if (output && warp == 1 && i >= 1)

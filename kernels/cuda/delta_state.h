@@ -50,25 +50,37 @@ template <bool gated> HOPPER_DEVICE float2 state_ended(uint32_t w, uint32_t to_e
     const float2 x = unpack_half(w), f = gated ? unpack_half(to_end) : make_float2(1, 1);
     return make_float2(f.x * x.x, f.y * x.y);
 }
-template <bool gated>
+template <bool gated, bool output>
 HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],
                                 uint32_t (&r)[16], uint32_t (&w)[16]) {
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        w[i] = pack_half(u[2 * i], u[2 * i + 1]);
-        const float2 x = state_ended<gated>(w[i], to_end[i / 2]);
-        r[i] = pack_bf16(x.x, x.y);
+        if constexpr (output) {
+            w[i] = pack_half(u[2 * i], u[2 * i + 1]);
+            const float2 x = state_ended<gated>(w[i], to_end[i / 2]);
+            r[i] = pack_bf16(x.x, x.y);
+        } else {
+            const float2 f = gated ? unpack_half(to_end[i / 2]) : make_float2(1, 1);
+            r[i] = pack_bf16(f.x * u[2 * i], f.y * u[2 * i + 1]);
+        }
     }
 }
 // What the state loses by the rounding of r.
-template <bool gated>
+template <bool gated, bool output>
 HOPPER_DEVICE void state_rest(const float (&u)[32], const uint32_t (&to_end)[8],
                               uint32_t (&r)[16]) {
+    uint32_t high[16], w[16];
+    state_writes<gated, output>(u, to_end, high, w);
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        const float2 x = state_ended<gated>(pack_half(u[2 * i], u[2 * i + 1]), to_end[i / 2]);
-        const uint32_t high = pack_bf16(x.x, x.y);
-        r[i] = pack_bf16(x.x - lower_bf16(high), x.y - upper_bf16(high));
+        float2 x = make_float2(u[2 * i], u[2 * i + 1]);
+        if constexpr (output)
+            x = state_ended<gated>(w[i], to_end[i / 2]);
+        else if constexpr (gated) {
+            const float2 f = unpack_half(to_end[i / 2]);
+            x = make_float2(f.x * x.x, f.y * x.y);
+        }
+        r[i] = pack_bf16(x.x - lower_bf16(high[i]), x.y - upper_bf16(high[i]));
     }
 }
 
@@ -151,7 +163,8 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             barrier_wait(&m->q_full[stage], parity);
         if (values)
             barrier_wait(&m->v_full[vs], (i / VALUES) & 1);
-        const int own = here(lane), owner = here(warp);
+        // With outputs there are no registers to keep these in from chunk to chunk.
+        const int own = output ? here(lane) : lane, owner = output ? here(warp) : warp;
         const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
                                                             2 * (owner % 4) + ((own >> 3) & 1));
         state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values, g->from_start + pair,
@@ -189,7 +202,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 barrier_arrive(&m->made_empty[slot]);
         }
         if (__builtin_expect(precise, 0)) {
-            state_rest<gated>(u, to_end, r);
+            state_rest<gated, output>(u, to_end, r);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 4; j++)
@@ -206,7 +219,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             wgmma_commit();
         }
         uint32_t w[16];
-        state_writes<gated>(u, to_end, r, w);
+        state_writes<gated, output>(u, to_end, r, w);
         wgmma_fence();
 #pragma unroll
         for (int j = 0; j < 4; j++)

@@ -11,8 +11,8 @@ enum {
     WIDTH = 128,         // of keys, and of the values that one block takes
     PANEL = CHUNK * 128, // bytes: 64 rows of 64 16-bit numbers
     TILE = 2 * PANEL,    // 64 rows of 128 numbers
-    KEYS = 4,            // chunks of keys and gates in flight: M is made ahead from them
-    QUERIES = 3,         // chunks of queries
+    KEYS = 5,            // chunks of keys and gates in flight: M is made ahead from them
+    QUERIES = 2,         // chunks of queries
     VALUES = 2,          // chunks of values, which the state has read at a chunk's beginning
     MADE = 2,            // chunks of M in flight; of P0 and of outputs one
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
