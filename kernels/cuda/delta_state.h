@@ -143,26 +143,29 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         for (int i = 0; i < 64; i++)
             h[i] *= end;
     }
+    const int chunks = task.last - task.first;
+    // What the chunk needs besides keys; waited for while U is being made.
+    auto wait_for_rest = [&](int i) {
+        if constexpr (output)
+            barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
+        if (values)
+            barrier_wait(&m->v_full[i % VALUES], (i / VALUES) & 1);
+    };
     float u[32];
     state_keys(u, packed, shared_address(m->k[0]));
+    wait_for_rest(0);
     wgmma_wait<0>();
-    const int chunks = task.last - task.first;
-    int stage = 0, parity = 0; // of the queries of the chunk under way
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
         const int ks = i % KEYS, next = (i + 1) % KEYS, vs = i % VALUES;
         const delta_gates *g = &m->gates[ks];
         const int pair = 2 * (lane % 4);
-        const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[stage]),
+        const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[i % QUERIES]),
                        inverse = shared_address(m->m[slot]),
                        second = shared_address(second_term<output>(m, slot)),
                        p = shared_address(m->p);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
-        if constexpr (output)
-            barrier_wait(&m->q_full[stage], parity);
-        if (values)
-            barrier_wait(&m->v_full[vs], (i / VALUES) & 1);
         // With outputs there are no registers to keep these in from chunk to chunk.
         const int own = output ? here(lane) : lane, owner = output ? here(warp) : warp;
         const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
@@ -259,7 +262,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         if (lane == 0) {
             barrier_arrive(&m->k_empty[ks]); // H has taken the keys
             if (output)
-                barrier_arrive(&m->q_empty[stage]); // what came before it the queries
+                barrier_arrive(&m->q_empty[i % QUERIES]); // what came before it the queries
         }
         state_pack(h, packed);
         if constexpr (gated) {
@@ -284,9 +287,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                     barrier_arrive(&m->o_full);
             }
         }
+        if (i + 1 < chunks)
+            wait_for_rest(i + 1);
         wgmma_wait<0>();
-        stage = stage + 1 == QUERIES ? 0 : stage + 1;
-        parity ^= stage == 0;
     }
     if (!task.to)
         return;
