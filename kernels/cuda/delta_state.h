@@ -20,27 +20,38 @@ HOPPER_DEVICE void state_pack(const float (&h)[64], uint32_t (&packed)[32]) {
         packed[i] = pack_bf16(h[2 * i], h[2 * i + 1]);
 }
 
-// R^T = V^T - from_start U^T. `v`: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64
-// values; w: this lane's first pair of from_start.
+// A chunk's values and from_start as this lane needs them for R, fetched while U is being made.
+struct state_values {
+    uint32_t v[4][4];
+    float from_start[8][2];
+};
+// v: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64 values; w: its first pair of from_start.
 template <bool gated>
-HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values, const float *w,
-                                  uint32_t (&r)[16]) {
+HOPPER_DEVICE void fetch_values(state_values &x, uint32_t v, bool values, uint32_t w) {
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-        uint32_t x[4] = {};
+    for (int j = 0; j < 4; j++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x.v[j][e] = 0;
         if (values)
-            ldmatrix_transposed(x, v + 1024 * j);
+            ldmatrix_transposed(x.v[j], v + 2048 * j);
+    }
+    if constexpr (gated)
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            float2 g = make_float2(1, 1);
-            if constexpr (gated)
-                g = *(const float2 *)(w + 8 * (j + e));
-            const float *p = u + 4 * (j + e);
-            r[2 * (j + e)] =
-                pack_half(lower_bf16(x[2 * e]) - g.x * p[0], upper_bf16(x[2 * e]) - g.y * p[1]);
-            r[2 * (j + e) + 1] = pack_half(lower_bf16(x[2 * e + 1]) - g.x * p[2],
-                                           upper_bf16(x[2 * e + 1]) - g.y * p[3]);
-        }
+        for (int j = 0; j < 8; j++)
+            load_pair(x.from_start[j], w + 32 * j);
+}
+
+// R^T = V^T - from_start U^T.
+template <bool gated>
+HOPPER_DEVICE void state_residual(const float (&u)[32], const state_values &x, uint32_t (&r)[16]) {
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const float g0 = gated ? x.from_start[j][0] : 1.0f, g1 = gated ? x.from_start[j][1] : 1.0f;
+        const float *p = u + 4 * j;
+        const uint32_t *v = x.v[j / 2] + 2 * (j % 2);
+        r[2 * j] = pack_half(lower_bf16(v[0]) - g0 * p[0], upper_bf16(v[0]) - g1 * p[1]);
+        r[2 * j + 1] = pack_half(lower_bf16(v[1]) - g0 * p[2], upper_bf16(v[1]) - g1 * p[3]);
     }
 }
 
@@ -145,15 +156,26 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     }
     const int chunks = task.last - task.first;
     // What the chunk needs besides keys; waited for while U is being made.
+    state_values rest;
     auto wait_for_rest = [&](int i) {
         if constexpr (output)
             barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
         if (values)
             barrier_wait(&m->v_full[i % VALUES], (i / VALUES) & 1);
     };
+    auto fetch_rest = [&](int i) {
+        // With outputs there are no registers to keep these in from chunk to chunk.
+        const int own = output ? here(lane) : lane, owner = output ? here(warp) : warp;
+        const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
+                                                            2 * (owner % 4) + ((own >> 3) & 1));
+        fetch_values<gated>(rest, shared_address(m->v[i % VALUES]) + v_lane, values,
+                            shared_address(m->gates[i % KEYS].from_start) + 8 * (own % 4));
+    };
     float u[32];
     state_keys(u, packed, shared_address(m->k[0]));
     wait_for_rest(0);
+    if constexpr (!output)
+        fetch_rest(0);
     wgmma_wait<0>();
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
@@ -166,12 +188,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                        p = shared_address(m->p);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
-        // With outputs there are no registers to keep these in from chunk to chunk.
-        const int own = output ? here(lane) : lane, owner = output ? here(warp) : warp;
-        const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
-                                                            2 * (owner % 4) + ((own >> 3) & 1));
-        state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values, g->from_start + pair,
-                              r);
+        if constexpr (output)
+            fetch_rest(i);
+        state_residual<gated>(u, rest, r);
         if (values) {
             __syncwarp();
             if (lane == 0)
@@ -195,6 +214,12 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             for (int j = 0; j < 8; j++)
                 to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
         const bool precise = hard || g->precise;
+        float end = 1;
+        if (i + 1 < chunks) {
+            barrier_wait(&m->k_full[next], ((i + 1) / KEYS) & 1);
+            if constexpr (gated)
+                end = m->gates[next].end;
+        }
         wgmma_wait<0>();
         __syncwarp();
         if (lane == 0) {
@@ -248,12 +273,6 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 wgmma<queries>::template rs<1>(acc, w + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
             wgmma_commit();
         }
-        float end = 1;
-        if (i + 1 < chunks) {
-            barrier_wait(&m->k_full[next], ((i + 1) / KEYS) & 1);
-            if constexpr (gated)
-                end = m->gates[next].end;
-        }
         if constexpr (output)
             wgmma_wait<1>();
         else
@@ -287,8 +306,11 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                     barrier_arrive(&m->o_full);
             }
         }
-        if (i + 1 < chunks)
+        if (i + 1 < chunks) {
             wait_for_rest(i + 1);
+            if constexpr (!output)
+                fetch_rest(i + 1);
+        }
         wgmma_wait<0>();
     }
     if (!task.to)
