@@ -3,23 +3,17 @@
 #include "kernels/cuda/delta_feed.h"
 #include "kernels/cuda/delta_gates.h"
 #include "kernels/cuda/delta_make.h"
+#include "kernels/cuda/delta_scan.h"
 #include "kernels/cuda/delta_state.h"
 
 #include "kernels/cuda/delta.h"
 
 #include <cudaTypedefs.h>
 
+#define PROCESSORS 132 // of an H200
+
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
-
-// Scratch: gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
-// of these are nothing.
-struct segment_space {
-    unsigned char *gates; // [rows][H][chunks] of gates_bytes
-    float *ends;        // [segments - 1][rows H][K][V]
-    float *transitions; // [segments - 1][rows H][K][K]; segment 0 and the last have none
-    int *nothing;       // [segments - 1][rows H]
-};
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Sum of base-2 log decays of tokens t0..t1-1 of one head, by the whole block.
@@ -205,94 +199,6 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
 #endif
 }
 
-// H <- M_s H + N_s over the segments of one head, 16 columns of values a block; the states replace N.
-enum { SCAN_THREADS = 256, SCAN_COLUMNS = 16, SCAN_PITCH = WIDTH + 4 };
-
-struct scan_shared {
-    float m[2][WIDTH * SCAN_PITCH];
-    float h[WIDTH * SCAN_COLUMNS], part[WIDTH * SCAN_COLUMNS];
-};
-
-__global__ void __launch_bounds__(SCAN_THREADS)
-    scan_segments(const __grid_constant__ delta_call s, segment_space space, bool gated) {
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    scan_shared *m = (scan_shared *)bytes;
-    const int head = blockIdx.x, v0 = blockIdx.y * SCAN_COLUMNS, tid = threadIdx.x;
-    const int64_t heads = (int64_t)s.n_rows * s.H;
-    const int segments = s.segments;
-    const int half = tid / 128, rg = tid % 128 / 4, cg = tid % 4;
-    auto end_of = [&](int segment) {
-        return space.ends + ((int64_t)segment * heads + head) * s.K * s.V + v0;
-    };
-    auto kept = [&](int segment) { return !gated || !space.nothing[segment * heads + head]; };
-    auto fetch = [&](int segment) {
-        if (segment < segments - 1 && kept(segment)) {
-            const float *from = space.transitions + ((int64_t)segment * heads + head) * s.K * s.K;
-            float *to = m->m[segment & 1];
-            const int per = s.K / 4;
-            for (int i = tid; i < s.K * per; i += SCAN_THREADS)
-                copy16(shared_address(to + i / per * SCAN_PITCH + i % per * 4), from + 4 * i);
-        }
-        copy_commit();
-    };
-    fetch(1);
-    for (int i = tid; i < WIDTH * SCAN_COLUMNS; i += SCAN_THREADS) {
-        int k = i / SCAN_COLUMNS, v = i % SCAN_COLUMNS;
-        m->h[i] = k < s.K && v0 + v < s.V ? end_of(0)[(int64_t)k * s.V + v] : 0.0f;
-    }
-    for (int segment = 1; segment < segments - 1; segment++) {
-        fetch(segment + 1);
-        float *end = end_of(segment);
-        float acc[4][4] = {};
-        copy_wait<1>();
-        __syncthreads();
-        if (kept(segment)) {
-            const float *t = m->m[segment & 1];
-            const int k0 = half * (WIDTH / 2), k1 = min(s.K, k0 + WIDTH / 2);
-            for (int k = k0; k < k1; k += 4) {
-                float4 a[4], b[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    a[i] = *(const float4 *)(t + (rg + 32 * i) * SCAN_PITCH + k);
-                    b[i] = *(const float4 *)(m->h + (k + i) * SCAN_COLUMNS + 4 * cg);
-                }
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float w[4] = {a[i].x, a[i].y, a[i].z, a[i].w};
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        acc[i][0] += w[j] * b[j].x;
-                        acc[i][1] += w[j] * b[j].y;
-                        acc[i][2] += w[j] * b[j].z;
-                        acc[i][3] += w[j] * b[j].w;
-                    }
-                }
-            }
-        }
-        if (half == 1)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                *(float4 *)(m->part + (rg + 32 * i) * SCAN_COLUMNS + 4 * cg) =
-                    make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
-        __syncthreads();
-        if (half == 0)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 4; j++) {
-                    const int k = rg + 32 * i, v = 4 * cg + j;
-                    if (k >= s.K || v0 + v >= s.V)
-                        continue;
-                    float *p = end + (int64_t)k * s.V + v;
-                    float x = acc[i][j] + m->part[k * SCAN_COLUMNS + v] + *p;
-                    if (!kept(segment)) // nothing is left but what is no number
-                        x += 0.0f * m->h[k * SCAN_COLUMNS + v];
-                    *p = x;
-                    m->h[k * SCAN_COLUMNS + v] = x;
-                }
-        __syncthreads();
-    }
-}
-
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
     const size_t heads = (size_t)s->n_rows * (size_t)s->H, n = (size_t)plan->segments;
     const int64_t tokens = CHUNK / s->n_h, chunks = (s->T + tokens - 1) / tokens;
@@ -384,12 +290,11 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
-            r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     sizeof(scan_shared));
+            // Fewer columns a block where few heads would leave half of the multiprocessors idle.
+            r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
+                                                    : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
                 return r;
-            dim3 grid((unsigned)heads, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS));
-            scan_segments<<<grid, SCAN_THREADS, sizeof(scan_shared), stream>>>(s, space, gated);
             told(s, "scan");
         }
     }
