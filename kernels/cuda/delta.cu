@@ -10,6 +10,8 @@
 
 #include <cudaTypedefs.h>
 
+#define PROCESSORS 132 // of an H200
+
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
 
@@ -288,7 +290,9 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
-            r = launch_scan(s, space, stream);
+            // Fewer columns a block where few heads would leave half of the multiprocessors idle.
+            r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
+                                                    : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
                 return r;
             told(s, "scan");
