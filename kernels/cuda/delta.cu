@@ -7,8 +7,7 @@
 #include "kernels/cuda/delta_state.h"
 
 #include "kernels/cuda/delta.h"
-
-#include <cudaTypedefs.h>
+#include "kernels/cuda/tensor_map.h"
 
 #define PROCESSORS 132 // of an H200
 
@@ -216,30 +215,6 @@ size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
         return (size_t)(space.ends - (float *)NULL);
     return (size_t)((float *)space.nothing - (float *)NULL) +
            (size_t)plan->segments * (size_t)s->n_rows * (size_t)s->H;
-}
-
-// The driver's maker of tensor maps, so that nothing is linked against the driver.
-static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads, int64_t rows,
-                          int64_t ld, int box) {
-    static PFN_cuTensorMapEncodeTiled_v12000 encode;
-    if (!encode) {
-        void *f = NULL;
-        cudaDriverEntryPointQueryResult found;
-        cudaError_t r = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000,
-                                                         cudaEnableDefault, &found);
-        if (r != cudaSuccess || found != cudaDriverEntryPointSuccess)
-            return r != cudaSuccess ? r : cudaErrorNotSupported;
-        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
-    }
-    const cuuint64_t size[3] = {(cuuint64_t)width, (cuuint64_t)heads, (cuuint64_t)rows};
-    const cuuint64_t step[2] = {(cuuint64_t)width * sizeof *p, (cuuint64_t)ld * sizeof *p};
-    const cuuint32_t part[3] = {64, 1, (cuuint32_t)box}, every[3] = {1, 1, 1};
-    return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)p, size, step, part, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
 }
 
 static void told(const delta_call &s, const char *pass) {
