@@ -183,9 +183,9 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     } else if (role == 3) {
         registers_down<80>();
         if (output)
-            delta_make<gated, true>(s, task, m);
+            delta_make<gated, true>(task, m);
         else
-            delta_make<gated, false>(s, task, m);
+            delta_make<gated, false>(task, m);
     } else {
         registers_up<192>();
         if (output)
@@ -253,8 +253,9 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
                              cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(delta_shared));
     if (r != cudaSuccess)
         return r;
-    make_gates<gated><<<dim3((unsigned)(s.n_rows * s.chunks), (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
-                        32 * GATES_HEADS, 0, stream>>>(s, space.gates);
+    make_gates<gated>
+        <<<dim3((unsigned)(s.n_rows * s.chunks), (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
+           32 * GATES_HEADS, 0, stream>>>(s, space.gates);
     told(s, "gates");
     if (s.segments > 1) {
         int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
@@ -267,7 +268,7 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
         if (s.segments > 2) {
             // Fewer columns a block where few heads would leave half of the multiprocessors idle.
             r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
-                                                    : launch_scan<16>(s, space, stream);
+                                                      : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
                 return r;
             told(s, "scan");

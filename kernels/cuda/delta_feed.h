@@ -12,8 +12,8 @@
 // `column` on, `panel` bytes apart. What lies behind the row's end, `live` rows into the last chunk (at least `rows`:
 // nothing does), becomes zeros: such a chunk arrives at `cut` first. One warp.
 HOPPER_DEVICE void feed_tile(const CUtensorMap *map, int column, int head, int row, int rows,
-                             int live, unsigned char *tile, int panel, uint64_t *full, uint64_t *cut,
-                             int lane) {
+                             int live, unsigned char *tile, int panel, uint64_t *full,
+                             uint64_t *cut, int lane) {
     const bool whole = live >= rows;
     const uint32_t to = shared_address(tile);
     if (lane == 0) {
@@ -131,7 +131,8 @@ HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const
     for (int i = 1 - KEYS; i <= chunks; i++) {
         lane = here(lane);
         if (warp == 0 && i + KEYS - 1 < chunks) {
-            feed_keys(s, maps, task, m, i + KEYS - 1, lane); // their place is free; so is the gates'
+            feed_keys(s, maps, task, m, i + KEYS - 1,
+                      lane); // their place is free; so is the gates'
             feed_gates<gated>(s, task, m, i + KEYS - 1, lane);
         } else if (output && warp == 2 && i >= -1 && i + 1 < chunks)
             feed_queries<queries>(s, maps, task, m, i + 1, lane);

@@ -94,13 +94,12 @@ __global__ void __launch_bounds__(32 * GATES_HEADS)
         const int r = 2 * lane + e;
         const bool in = r < rows;
         beta[e] = !in ? 0.0f : s.beta ? s.beta[(at * s.n_h + r) * s.ldbeta + head] : 1.0f;
-        decay[e] = gated && in && r % s.n_h == 0
-                       ? s.decay[(at + r / s.n_h) * s.lddecay + head]
-                       : 0.0f;
+        decay[e] =
+            gated && in && r % s.n_h == 0 ? s.decay[(at + r / s.n_h) * s.lddecay + head] : 0.0f;
         last[e] = min((r + 1) * s.n_h, CHUNK) - 1;
     }
-    delta_gates *g =
-        (delta_gates *)(gates + (((int64_t)row * s.H + head) * s.chunks + chunk) * gates_bytes(gated));
+    delta_gates *g = (delta_gates *)(gates + (((int64_t)row * s.H + head) * s.chunks + chunk) *
+                                                 gates_bytes(gated));
     store_pair(g->beta, lane, beta[0], beta[1]);
     const float excess = warp_sum(beta[0] * (beta[0] - FLIPS) + beta[1] * (beta[1] - FLIPS));
     if (lane == 0)

@@ -241,7 +241,7 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 // With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
 // it; and the chunk after next comes to a pair only when the state is through with the chunk two before this.
 template <bool gated, bool output>
-HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
+HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;

@@ -37,8 +37,7 @@ delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
         p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
         p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
         p.paired = p.segments > 2 && s->V <= WIDTH;
-        const double full = p.per_segment * chunk_us(gated),
-                     end = p.per_segment * end_us(gated);
+        const double full = p.per_segment * chunk_us(gated), end = p.per_segment * end_us(gated);
         if (p.segments == 1)
             p.second_pass = waves(heads, processors) * full + PASS_US;
         else {

@@ -31,7 +31,11 @@ template <int columns>
 __global__ void __launch_bounds__(SCAN_THREADS)
     scan_segments(const __grid_constant__ delta_call s, segment_space space, bool gated) {
     extern __shared__ __align__(1024) unsigned char bytes[];
-    enum { FOURS = columns / 4, PARTS = scan_shared<columns>::parts, OWN = WIDTH * FOURS / SCAN_THREADS };
+    enum {
+        FOURS = columns / 4,
+        PARTS = scan_shared<columns>::parts,
+        OWN = WIDTH * FOURS / SCAN_THREADS
+    };
     scan_shared<columns> *m = (scan_shared<columns> *)bytes;
     const int head = blockIdx.x, v0 = blockIdx.y * columns, tid = threadIdx.x;
     const int64_t heads = (int64_t)s.n_rows * s.H;
@@ -46,8 +50,7 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         if (segment < last && kept(segment)) {
             const float *from =
                 space.transitions + ((int64_t)segment * heads + head) * s.K * s.K + 4 * (tid % 32);
-            const uint32_t to =
-                shared_address(m->m[segment % (SCAN_AHEAD + 1)]) + 16 * (tid % 32);
+            const uint32_t to = shared_address(m->m[segment % (SCAN_AHEAD + 1)]) + 16 * (tid % 32);
             if (4 * (tid % 32) < s.K)
                 for (int k = tid / 32; k < s.K; k += SCAN_THREADS / 32)
                     copy16(to + 4 * k * SCAN_PITCH, from + k * s.K);
@@ -135,8 +138,7 @@ static cudaError_t launch_scan(const delta_call &s, segment_space space, cudaStr
     if (r != cudaSuccess)
         return r;
     const dim3 grid((unsigned)(s.n_rows * s.H), (unsigned)((s.V + columns - 1) / columns));
-    scan_segments<columns>
-        <<<grid, SCAN_THREADS, bytes, stream>>>(s, space, s.decay != NULL);
+    scan_segments<columns><<<grid, SCAN_THREADS, bytes, stream>>>(s, space, s.decay != NULL);
     return cudaGetLastError();
 }
 

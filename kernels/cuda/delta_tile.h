@@ -35,12 +35,12 @@ typedef struct delta_call {
     int n_rows;
     float scale; // of the read-out
     // Set by delta_run:
-    int value_blocks; // of WIDTH values
-    int tokens;       // of a whole chunk
-    int chunks;       // of a row
-    int per_segment;  // chunks
+    int value_blocks;           // of WIDTH values
+    int tokens;                 // of a whole chunk
+    int chunks;                 // of a row
+    int per_segment;            // chunks
     const unsigned char *gates; // [rows][H][chunks] of gates_bytes each
-    bool boxes_out;   // o and its rows start at multiples of 16 bytes
+    bool boxes_out;             // o and its rows start at multiples of 16 bytes
     int segments;
     bool paired; // the first pass runs in clusters of two blocks
     // Told on the host behind the launch of each pass; NULL: nobody listens.
@@ -65,9 +65,9 @@ struct delta_gates {
     float none;  // to whole 16 bytes
     // Calls without decays have none of the rest.
     float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
-    float from_start[CHUNK];      // 2^c_i
-    uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
-    float query[CHUNK];           // scale 2^c of a token's last row
+    float from_start[CHUNK];       // 2^c_i
+    uint32_t to_end[CHUNK / 2];    // 2^(c_last - c_i), fp16, two rows a word
+    float query[CHUNK];            // scale 2^c of a token's last row
     float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
 };
@@ -82,7 +82,7 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 
 struct delta_shared {
     unsigned char k[KEYS][TILE], q[QUERIES][TILE], v[VALUES][TILE]; // bf16
-    unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
+    unsigned char m[MADE][PANEL];                                   // diag(beta) M^T [row i][row j]
     unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
     unsigned char p[PANEL];          // P0^T [row j][query]
     unsigned char o[TILE];           // outputs on their way out; see output_place
@@ -91,8 +91,8 @@ struct delta_shared {
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     delta_gates gates[KEYS];
-    alignas(16) int hard[MADE][4];                         // first: M has a second term
-    int peers;                                             // of the task
+    alignas(16) int hard[MADE][4];        // first: M has a second term
+    int peers;                            // of the task
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
     uint64_t v_full[VALUES], v_empty[VALUES];

@@ -43,20 +43,20 @@ HOPPER_DEVICE uint64_t desc_mn(uint32_t address, uint32_t panel) {
 
 template <int N, class in = __half> struct wgmma;
 
-#define WGMMA_FOR(IN, TYPE, N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                                         \
-    template <> struct wgmma<N, IN> {                                                                  \
+#define WGMMA_FOR(IN, TYPE, N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                              \
+    template <> struct wgmma<N, IN> {                                                              \
         static HOPPER_DEVICE void ss(float (&d)[N / 2], uint64_t a, uint64_t b, int add) {         \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A2 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST "}, " A0  \
-                         ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST \
+                         "}, " A0 ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                  \
                          : __VA_ARGS__                                                             \
                          : "l"(a), "l"(b), "r"(add));                                              \
         }                                                                                          \
         template <int MN>                                                                          \
         static HOPPER_DEVICE void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b, int add) {  \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A5 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST "}, {" A0 \
-                         ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"                \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST \
+                         "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"      \
                          : __VA_ARGS__                                                             \
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(MN)); \
         }                                                                                          \
@@ -216,10 +216,11 @@ HOPPER_DEVICE void copy_global(uint32_t to, const void *from, uint32_t bytes, ui
 // From shared memory to the box of a tensor map; what lies outside the tensor stays as it is. What other threads stored
 // goes along when their stores happen before a fence_async() of this one.
 HOPPER_DEVICE void store_box(const CUtensorMap *map, int column, int head, int row, uint32_t from) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n" ::
-                     "l"(map),
-                 "r"(column), "r"(head), "r"(row), "r"(from)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n" ::"l"(
+            map),
+        "r"(column), "r"(head), "r"(row), "r"(from)
+        : "memory");
 }
 // Until all that this thread stored so has been read.
 HOPPER_DEVICE void stores_read() {
