@@ -27,8 +27,8 @@ struct problem {
     int H, Hk, K, V, n_h;
     gate_kind gate;
     key_kind keys;
-    double beta_max;
-    int segments; // 0: as the cost model says
+    double beta_max; // times a logistic number; negative: every beta is this without its sign
+    int segments;    // 0: as the cost model says
 };
 
 static const problem checks[] = {
@@ -40,6 +40,9 @@ static const problem checks[] = {
     {"four keys", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, FOUR_KEYS, 2, 1},
     {"one key", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, ONE_KEY, 2, 1},
     {"one key, weak gates", 1, 1000, 2, 2, 128, 128, 1, WEAK, ONE_KEY, 2, 1},
+    {"beta = 1.5", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, -1.5, 1},
+    {"beta = 2", 1, 1000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, -2, 1},
+    {"beta = 2, weak gates, 4 rows", 4, 1000, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, -2, 1},
     {"zero keys", 1, 333, 2, 2, 128, 128, 1, NO_GATE, ZERO_KEYS, 2, 1},
     {"2 micro-steps", 1, 777, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 1},
     {"3 micro-steps, gates", 1, 500, 2, 2, 128, 128, 3, LOGISTIC, RANDOM_KEYS, 2, 1},
@@ -138,7 +141,8 @@ struct inputs {
         for (long i = 0; i < M * p.H * p.V; i++)
             v.push_back(rounded(gauss()));
         for (long i = 0; i < M * p.H; i++)
-            beta.push_back((float)(p.beta_max / (1 + exp(-(double)gauss()))));
+            beta.push_back(
+                (float)(p.beta_max < 0 ? -p.beta_max : p.beta_max / (1 + exp(-(double)gauss()))));
         for (long i = 0; i < T * p.H; i++) {
             static const float mixed[] = {0, -1e-6f, -1e-3f, -5, -500, -0.02f};
             const float x = gauss();
@@ -257,10 +261,11 @@ static void compare_head(const problem &p, const inputs &x, int row, int h,
     }
 }
 
-// bfloat16 outputs are off by 1.7e-3 through their own rounding, the kernel by up to 2.5e-3; one key in every
-// row leaves 9e-3 (docs/kernels.md).
-static double allowed(const problem &p) {
-    return p.keys == ONE_KEY ? 2e-2 : 5e-3;
+// bfloat16 outputs are off by 1.7e-3 through their own rounding, the kernel by up to 4.8e-3 (docs/kernels.md). A state that
+// nothing forgets, since every beta is 2, is off by what its products were rounded by: 7.5e-3 by an emulation in NumPy.
+#define ALLOWED_IN_OUTPUTS 5e-3
+static double allowed_in_state(const problem &p) {
+    return p.beta_max == -2 ? 8e-3 : 5e-3;
 }
 
 static bool check(const problem &p, int processors, int paired) {
@@ -278,7 +283,8 @@ static bool check(const problem &p, int processors, int paired) {
         for (int h = 0; h < p.H; h++)
             compare_head(p, x, row, h, o, state, sums);
     const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]);
-    const bool good = in_o <= allowed(p) && in_state <= allowed(p); // false for NaN
+    const bool good =
+        in_o <= ALLOWED_IN_OUTPUTS && in_state <= allowed_in_state(p); // false for NaN
     printf("%-28s %2d segments  o %.2e  state %.2e%s\n", p.name, s.plan.segments, in_o, in_state,
            good ? "" : "  WRONG");
     return good;

@@ -71,7 +71,7 @@ static const problem checks[] = {
 static const problem timings[] = {
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
     {"KDA 1x8192x64 mild", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -0.9, 1, 1, 512},
-    {"KDA 1x32768x16 mild", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -0.9, 1, 4, 512},
+    {"KDA 1x32768x16 mild", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -0.9, 1, 5, 512},
     {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
     {"RWKV-7 1x8192x32", ERASE_PAIR, 8192, 32, 32, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, DECAY_CHANNEL,
      0, AS_PARTS},

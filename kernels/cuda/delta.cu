@@ -1,22 +1,18 @@
 // The delta rule in chunks of 64 rows on tensor cores (kernels/cuda/delta.h): the kernel, its segments,
 // and what ties them together. docs/kernels.md explains the design.
 #include "kernels/cuda/delta_feed.h"
+#include "kernels/cuda/delta_gates.h"
 #include "kernels/cuda/delta_make.h"
+#include "kernels/cuda/delta_scan.h"
 #include "kernels/cuda/delta_state.h"
 
 #include "kernels/cuda/delta.h"
+#include "kernels/cuda/tensor_map.h"
 
-#include <cudaTypedefs.h>
+#define PROCESSORS 132 // of an H200
 
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
-
-// Scratch: states at the segments' ends, transitions of segments, which of these are nothing.
-struct segment_space {
-    float *ends;        // [segments - 1][rows H][K][V]
-    float *transitions; // [segments - 1][rows H][K][K]; segment 0 and the last have none
-    int *nothing;       // [segments - 1][rows H]
-};
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 // Sum of base-2 log decays of tokens t0..t1-1 of one head, by the whole block.
@@ -74,7 +70,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     t->row = (int)(i / per_row);
     t->key_head = t->head / (s.H / s.Hk);
     t->token0 = t->row * s.T;
-    const int chunks = (int)((s.T + s.tokens - 1) / s.tokens);
+    const int chunks = s.chunks;
     t->first = segment * s.per_segment;
     t->last = min(chunks, t->first + s.per_segment);
     const int64_t head = (int64_t)t->row * s.H + t->head;
@@ -146,25 +142,30 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
+        if (s.boxes_out)
+            prefetch_map(&maps.o);
         for (int i = 0; i < KEYS; i++) {
-            barrier_init(&m->k_arrived[i], 1);
-            barrier_init(&m->k_full[i], 1 + CONVERTERS / 32);
+            barrier_init(&m->k_full[i], 2);
             barrier_init(&m->k_empty[i], STATE_WARPS + MAKERS / 32);
         }
         for (int i = 0; i < QUERIES; i++) {
-            barrier_init(&m->q_arrived[i], 1);
-            barrier_init(&m->q_full[i], CONVERTERS / 32);
+            barrier_init(&m->q_full[i], 1);
             barrier_init(&m->q_empty[i], STATE_WARPS);
         }
         for (int i = 0; i < VALUES; i++) {
-            barrier_init(&m->v_arrived[i], 1);
+            barrier_init(&m->v_full[i], 1);
             barrier_init(&m->v_empty[i], STATE_WARPS);
         }
         for (int i = 0; i < MADE; i++) {
             barrier_init(&m->m_full[i], MAKERS / 32);
-            barrier_init(&m->p_full[i], MAKERS / 32);
             barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
         }
+        for (int i = 0; i < 3; i++)
+            barrier_init(&m->cut[i], 1);
+        barrier_init(&m->p_full, FEEDERS / 32);
+        barrier_init(&m->p_empty, STATE_WARPS);
+        barrier_init(&m->o_full, STATE_WARPS);
+        barrier_init(&m->o_empty, 1);
     }
     fence_async();
     if (task.peers == 2)
@@ -174,17 +175,17 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     const int role = threadIdx.x / 128;
     const bool output = task.kind == TASK_OUTPUT;
     if (role == 0) {
-        registers_down<32>();
+        registers_down<48>();
         if (output)
             delta_feed<queries, gated, true>(s, maps, task, m);
         else
             delta_feed<queries, gated, false>(s, maps, task, m);
     } else if (role == 3) {
-        registers_down<96>();
+        registers_down<80>();
         if (output)
-            delta_make<queries, gated, true>(s, task, m);
+            delta_make<gated, true>(task, m);
         else
-            delta_make<queries, gated, false>(s, task, m);
+            delta_make<gated, false>(task, m);
     } else {
         registers_up<192>();
         if (output)
@@ -197,138 +198,49 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
 #endif
 }
 
-// H <- M_s H + N_s over the segments of one head, 16 columns of values a block; the states replace N.
-enum { SCAN_THREADS = 256, SCAN_COLUMNS = 16, SCAN_PITCH = WIDTH + 4 };
-
-struct scan_shared {
-    float m[2][WIDTH * SCAN_PITCH];
-    float h[WIDTH * SCAN_COLUMNS], part[WIDTH * SCAN_COLUMNS];
-};
-
-__global__ void __launch_bounds__(SCAN_THREADS)
-    scan_segments(const __grid_constant__ delta_call s, segment_space space, bool gated) {
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    scan_shared *m = (scan_shared *)bytes;
-    const int head = blockIdx.x, v0 = blockIdx.y * SCAN_COLUMNS, tid = threadIdx.x;
-    const int64_t heads = (int64_t)s.n_rows * s.H;
-    const int segments = s.segments;
-    const int half = tid / 128, rg = tid % 128 / 4, cg = tid % 4;
-    auto end_of = [&](int segment) {
-        return space.ends + ((int64_t)segment * heads + head) * s.K * s.V + v0;
-    };
-    auto kept = [&](int segment) { return !gated || !space.nothing[segment * heads + head]; };
-    auto fetch = [&](int segment) {
-        if (segment < segments - 1 && kept(segment)) {
-            const float *from = space.transitions + ((int64_t)segment * heads + head) * s.K * s.K;
-            float *to = m->m[segment & 1];
-            const int per = s.K / 4;
-            for (int i = tid; i < s.K * per; i += SCAN_THREADS)
-                copy16(shared_address(to + i / per * SCAN_PITCH + i % per * 4), from + 4 * i);
-        }
-        copy_commit();
-    };
-    fetch(1);
-    for (int i = tid; i < WIDTH * SCAN_COLUMNS; i += SCAN_THREADS) {
-        int k = i / SCAN_COLUMNS, v = i % SCAN_COLUMNS;
-        m->h[i] = k < s.K && v0 + v < s.V ? end_of(0)[(int64_t)k * s.V + v] : 0.0f;
-    }
-    for (int segment = 1; segment < segments - 1; segment++) {
-        fetch(segment + 1);
-        float *end = end_of(segment);
-        float acc[4][4] = {};
-        copy_wait<1>();
-        __syncthreads();
-        if (kept(segment)) {
-            const float *t = m->m[segment & 1];
-            const int k0 = half * (WIDTH / 2), k1 = min(s.K, k0 + WIDTH / 2);
-            for (int k = k0; k < k1; k += 4) {
-                float4 a[4], b[4];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    a[i] = *(const float4 *)(t + (rg + 32 * i) * SCAN_PITCH + k);
-                    b[i] = *(const float4 *)(m->h + (k + i) * SCAN_COLUMNS + 4 * cg);
-                }
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const float w[4] = {a[i].x, a[i].y, a[i].z, a[i].w};
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        acc[i][0] += w[j] * b[j].x;
-                        acc[i][1] += w[j] * b[j].y;
-                        acc[i][2] += w[j] * b[j].z;
-                        acc[i][3] += w[j] * b[j].w;
-                    }
-                }
-            }
-        }
-        if (half == 1)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                *(float4 *)(m->part + (rg + 32 * i) * SCAN_COLUMNS + 4 * cg) =
-                    make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
-        __syncthreads();
-        if (half == 0)
-#pragma unroll
-            for (int i = 0; i < 4; i++)
-                for (int j = 0; j < 4; j++) {
-                    const int k = rg + 32 * i, v = 4 * cg + j;
-                    if (k >= s.K || v0 + v >= s.V)
-                        continue;
-                    float *p = end + (int64_t)k * s.V + v;
-                    float x = acc[i][j] + m->part[k * SCAN_COLUMNS + v] + *p;
-                    if (!kept(segment)) // nothing is left but what is no number
-                        x += 0.0f * m->h[k * SCAN_COLUMNS + v];
-                    *p = x;
-                    m->h[k * SCAN_COLUMNS + v] = x;
-                }
-        __syncthreads();
-    }
-}
-
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
     const size_t heads = (size_t)s->n_rows * (size_t)s->H, n = (size_t)plan->segments;
+    const int64_t tokens = CHUNK / s->n_h, chunks = (s->T + tokens - 1) / tokens;
     segment_space space;
-    space.ends = scratch;
+    space.gates = (unsigned char *)scratch;
+    space.ends = scratch + heads * (size_t)chunks * gates_bytes(s->decay != NULL) / sizeof(float);
     space.transitions = space.ends + n * heads * (size_t)s->K * (size_t)s->V;
     space.nothing = (int *)(space.transitions + n * heads * (size_t)s->K * (size_t)s->K);
     return space;
 }
 
 size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
-    if (plan->segments < 2)
-        return 0;
     segment_space space = space_of(s, plan, NULL);
-    return (size_t)((float *)space.nothing - space.ends) +
+    if (plan->segments < 2)
+        return (size_t)(space.ends - (float *)NULL);
+    return (size_t)((float *)space.nothing - (float *)NULL) +
            (size_t)plan->segments * (size_t)s->n_rows * (size_t)s->H;
-}
-
-// The driver's maker of tensor maps, so that nothing is linked against the driver.
-static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads, int64_t rows,
-                          int64_t ld, int box) {
-    static PFN_cuTensorMapEncodeTiled_v12000 encode;
-    if (!encode) {
-        void *f = NULL;
-        cudaDriverEntryPointQueryResult found;
-        cudaError_t r = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000,
-                                                         cudaEnableDefault, &found);
-        if (r != cudaSuccess || found != cudaDriverEntryPointSuccess)
-            return r != cudaSuccess ? r : cudaErrorNotSupported;
-        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
-    }
-    const cuuint64_t size[3] = {(cuuint64_t)width, (cuuint64_t)heads, (cuuint64_t)rows};
-    const cuuint64_t step[2] = {(cuuint64_t)width * sizeof *p, (cuuint64_t)ld * sizeof *p};
-    const cuuint32_t part[3] = {64, 1, (cuuint32_t)box}, every[3] = {1, 1, 1};
-    return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)p, size, step, part, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
 }
 
 static void told(const delta_call &s, const char *pass) {
     if (s.done)
         s.done(s.done_ctx, pass);
+}
+
+// One of the passes. What stands directly behind the gates' kernel begins before that is through.
+template <int queries, bool gated>
+static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
+                                 int64_t blocks, segment_space space, float *state, int64_t ld,
+                                 cudaStream_t stream) {
+    cudaLaunchAttribute with[2] = {};
+    with[0].id = cudaLaunchAttributeClusterDimension;
+    with[0].val.clusterDim = {first_pass && s.paired ? 2u : 1u, 1, 1};
+    with[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    with[1].val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = (unsigned)blocks;
+    launch.blockDim = DELTA_THREADS;
+    launch.dynamicSmemBytes = sizeof(delta_shared);
+    launch.stream = stream;
+    launch.attrs = with;
+    launch.numAttrs = first_pass || s.segments == 1 ? 2 : 1;
+    return cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, first_pass, space,
+                              state, ld);
 }
 
 template <int queries, bool gated>
@@ -341,38 +253,31 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
                              cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(delta_shared));
     if (r != cudaSuccess)
         return r;
+    make_gates<gated>
+        <<<dim3((unsigned)(s.n_rows * s.chunks), (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
+           32 * GATES_HEADS, 0, stream>>>(s, space.gates);
+    told(s, "gates");
     if (s.segments > 1) {
         int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
         if (s.paired)
             blocks += blocks % 2;
-        cudaLaunchAttribute pairs = {};
-        pairs.id = cudaLaunchAttributeClusterDimension;
-        pairs.val.clusterDim = {s.paired ? 2u : 1u, 1, 1};
-        cudaLaunchConfig_t launch = {};
-        launch.gridDim = (unsigned)blocks;
-        launch.blockDim = DELTA_THREADS;
-        launch.dynamicSmemBytes = sizeof(delta_shared);
-        launch.stream = stream;
-        launch.attrs = &pairs;
-        launch.numAttrs = 1;
-        r = cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, true, space, state,
-                               ld);
+        r = launch_chunks<queries, gated>(s, maps, true, blocks, space, state, ld, stream);
         if (r != cudaSuccess)
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
-            r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     sizeof(scan_shared));
+            // Fewer columns a block where few heads would leave half of the multiprocessors idle.
+            r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
+                                                      : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
                 return r;
-            dim3 grid((unsigned)heads, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS));
-            scan_segments<<<grid, SCAN_THREADS, sizeof(scan_shared), stream>>>(s, space, gated);
             told(s, "scan");
         }
     }
     int64_t blocks = outputs * (s.segments > 1 ? s.segments - 1 : 1);
-    delta_chunks<queries, gated><<<(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared), stream>>>(
-        s, maps, false, space, state, ld);
+    r = launch_chunks<queries, gated>(s, maps, false, blocks, space, state, ld, stream);
+    if (r != cudaSuccess)
+        return r;
     told(s, "outputs");
     return cudaGetLastError();
 }
@@ -390,20 +295,24 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
                       float *scratch, cudaStream_t stream) {
     s.value_blocks = (s.V + WIDTH - 1) / WIDTH;
     s.tokens = CHUNK / s.n_h;
+    s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
-    s.wide_stores = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
+    s.boxes_out = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
     s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
     const int64_t tokens = s.n_rows * s.T;
     if (tokens == 0)
         return cudaSuccess;
     segment_space space = space_of(&s, plan, scratch);
+    s.gates = space.gates;
     delta_maps maps;
     cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, tokens, s.ldq, s.tokens);
     if (r == cudaSuccess)
         r = map_of(&maps.k, s.k, s.K, s.Hk, tokens * s.n_h, s.ldk, s.tokens * s.n_h);
     if (r == cudaSuccess)
         r = map_of(&maps.v, s.v, s.V, s.H, tokens * s.n_h, s.ldv, s.tokens * s.n_h);
+    if (r == cudaSuccess && s.boxes_out)
+        r = map_of(&maps.o, s.o, s.V, s.H, tokens, s.ldo, s.tokens);
     if (r != cudaSuccess)
         return r;
     return s.decay ? run_queries<true>(s, maps, space, state, ld, stream)

@@ -23,8 +23,8 @@ HOPPER_DEVICE uint32_t block_row(const void *block, int lane) {
 HOPPER_DEVICE void keys_product(float (&acc)[32], uint32_t k) {
 #pragma unroll
     for (int x = 0; x < 8; x++)
-        wgmma<64>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
-                      desc_k(k + (x / 4) * PANEL) + 2 * (x % 4), x > 0);
+        wgmma<64, bf16>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
+                            desc_k(k + (x / 4) * PANEL) + 2 * (x % 4), x > 0);
     wgmma_commit();
 }
 

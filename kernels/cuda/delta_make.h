@@ -1,4 +1,4 @@
-// kernels/cuda/delta_make.h - the warpgroup that makes M and the scores (delta_scores.h) of a chunk (delta.cu), ahead of
+// kernels/cuda/delta_make.h - the warpgroup that makes M of a chunk (delta.cu), ahead of
 // the warpgroups that hold the state.
 //
 //     L = tril(diag(beta) (K K^T . G), -1)      M = (I + L)^-1       G_ij = 2^(c_i - c_j)
@@ -14,7 +14,6 @@
 #define DELTOP_CUDA_DELTA_MAKE_H
 
 #include "kernels/cuda/delta_hard.h"
-#include "kernels/cuda/delta_scores.h"
 
 #define EASY 1.5f // of the 16 columns that a lane has; a row is then below four times that
 
@@ -136,65 +135,59 @@ HOPPER_DEVICE uint32_t operand_row(const void *block, int lane) {
     return shared_address(block) + (lane & 15) * 48 + (lane >> 4) * 16;
 }
 
-// D = (I - N)^-1 for N strictly lower, D^T to m->d and as an A operand to `mine`. Lane c mod 16 solves for column c
-// in float32. Products of powers by mma.sync took 3,000 cycles a chunk instead of 600: they wait behind the state's
-// products in the tensor cores' queue.
+// D = (I - N)^-1 for N strictly lower, D^T to m->d and as an A operand to `mine`. N = [N_0 0; N_10 N_1] of 8 x 8 blocks:
+// lanes 8 b + c solve for column c of D_b in float32, then D_10^T = (D_0^T N_10^T) D_1^T by two products. Substitution of all
+// 16 rows is three times as long a chain of loads; products of powers alone wait too often behind the state's in the tensor
+// cores' queue.
 HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int warp, int lane,
                                  uint32_t (&mine)[4]) {
-    const int r = lane / 4, c = here(lane % 16);
+    const int r = lane / 4, c = here(lane % 16), b = c / 8;
     float *n = m->lw[warp], *to = n + 2 * (lane % 4) * 20 + r;
     float2 v = unpack_half(own[0]);
     to[0] = v.x;
     to[20] = v.y;
-    v = unpack_half(own[1]);
-    to[8] = v.x;
-    to[28] = v.y;
     v = unpack_half(own[3]);
     to[168] = v.x;
     to[188] = v.y;
     __syncwarp();
-    float x[16];
-#pragma unroll
-    for (int i = 0; i < 16; i++)
-        x[i] = i == c ? 1.0f : 0.0f;
-    // Columns j of N by fours of rows from (j + 1) / 4 * 4 on, AHEAD loads under way.
-    enum { AHEAD = 6, FOURS = 36 };
-    const uint32_t from = shared_address(n);
-    uint32_t col[AHEAD][4];
-    int load_j = 0, load_i = 0, j = 0, i4 = 0; // known at compile time
-#pragma unroll
-    for (int step = 0; step < FOURS + AHEAD - 1; step++) {
-        if (step < FOURS) {
-            load_shared(col[step % AHEAD], from + (load_j * 20 + load_i) * 4);
-            load_i += 4;
-            if (load_i == 16) {
-                load_j++;
-                load_i = (load_j + 1) / 4 * 4;
-            }
-        }
-        if (step >= AHEAD - 1) {
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                if (i4 + e > j)
-                    x[i4 + e] += __uint_as_float(col[(step - AHEAD + 1) % AHEAD][e]) * x[j];
-            i4 += 4;
-            if (i4 == 16) {
-                j++;
-                i4 = (j + 1) / 4 * 4;
-            }
-        }
-    }
-    uint32_t p[2][4];
+    float x[8];
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        p[i / 4][i % 4] = pack_half(x[2 * i], x[2 * i + 1]);
-    const uint32_t block = shared_address(m->d[warp][0]);
-    if (lane < 16) {
-        store_shared(block + c * 48, p[0]);
-        store_shared(block + c * 48 + 16, p[1]);
+        x[i] = i == c % 8 ? 1.0f : 0.0f;
+    // Columns j of N_b by fours of rows: 2 for j < 3, then 1; all under way.
+    const uint32_t from = shared_address(n) + b * 672;
+    uint32_t col[10][4];
+#pragma unroll
+    for (int j = 0; j < 7; j++) {
+        if (j < 3)
+            load_shared(col[j + 7], from + j * 80);
+        load_shared(col[j], from + j * 80 + 16);
     }
-    __syncwarp();
-    ldmatrix(mine, operand_row(m->d[warp][0], lane));
+#pragma unroll
+    for (int j = 0; j < 7; j++)
+#pragma unroll
+        for (int i = j + 1; i < 8; i++)
+            x[i] += __uint_as_float(i < 4 ? col[j < 3 ? j + 7 : 0][i] : col[j][i - 4]) * x[j];
+    uint32_t p[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        p[i] = pack_half(x[2 * i], x[2 * i + 1]);
+    // D_0^T and D_1^T as operands: pair l mod 4 of column l / 4 of each. D_1 as it stands is D_1^T's right operand.
+    uint32_t d0 = 0, d1 = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const uint32_t x0 = __shfl_sync(~0u, p[i], r), x1 = __shfl_sync(~0u, p[i], 8 + r);
+        d0 = i == lane % 4 ? x0 : d0;
+        d1 = i == lane % 4 ? x1 : d1;
+    }
+    float acc[4] = {}, out[4] = {};
+    mma8(acc, d0, own[1]);
+    mma8(out, pack_half(acc[0], acc[1]), movmatrix(d1));
+    mine[0] = d0;
+    mine[1] = 0;
+    mine[2] = pack_half(out[0], out[1]);
+    mine[3] = d1;
+    stmatrix(operand_row(m->d[warp][0], lane), mine[0], mine[1], mine[2], mine[3]);
 }
 
 // Rows of M^T in high: blocks before the warp's own are zero, those after it follow from it. All warps run
@@ -247,14 +240,13 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 //
 // With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
 // it; and the chunk after next comes to a pair only when the state is through with the chunk two before this.
-template <int queries, bool gated, bool output>
-HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta_shared *m) {
+template <bool gated, bool output>
+HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;
     const int r = lane / 4, x = 2 * (lane % 4);
     const uint32_t below = (r > x ? 0xffffu : 0) | (r > x + 1 ? 0xffff0000u : 0);
-    const int row = 16 * warp + r, first_seen[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
     const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
     const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T
@@ -293,16 +285,7 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
                 hard = make_lower<gated, true>(keys, f, g, m, warp, lane, below, own);
             else
                 hard = make_lower<gated, false>(keys, f, g, m, warp, lane, below, own);
-            float scores[queries / 2];
-            if constexpr (output) {
-                barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
-                ask_scores<queries>(scores, m, i);
-            }
             make_diagonal(own, m, warp, lane, mine);
-            if constexpr (output) {
-                before_store();
-                finish_scores<queries, gated>(scores, s, m, i, first_seen, warp, lane);
-            }
         }
         auto ask_next = [&] {
             wait_for_keys(i + peers);
@@ -327,15 +310,14 @@ HOPPER_DEVICE void delta_make(const delta_call &s, const delta_task &task, delta
         } else {
             uint32_t high[4][4];
             make_inverse(high, mine, m, warp, lane);
+            const uint32_t twice0 = pack_half(b0, b0), twice1 = pack_half(b1, b1);
             before_store();
 #pragma unroll
             for (int x = 0; x < 4; x++) {
                 uint32_t a[4];
 #pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    float2 h = unpack_half(high[x][e]);
-                    a[e] = pack_half((e % 2 ? b1 : b0) * h.x, (e % 2 ? b1 : b0) * h.y);
-                }
+                for (int e = 0; e < 4; e++)
+                    a[e] = multiply_half(high[x][e], e % 2 ? twice1 : twice0);
                 store_inverse(panel, x, a, warp, lane);
             }
         }

@@ -6,11 +6,11 @@
 
 // Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass
 // costs besides.
-static double chunk_us(int n_h, bool gated) {
-    return (gated ? 3.7 : 3.1) - (n_h > 1 ? 0.3 : 0);
+static double chunk_us(bool gated) {
+    return gated ? 2.9 : 2.3;
 }
 static double end_us(bool gated) {
-    return gated ? 2.3 : 2.0;
+    return gated ? 1.8 : 1.5;
 }
 #define HOP_US  1.6
 #define PASS_US 4.0
@@ -37,8 +37,7 @@ delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
         p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
         p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
         p.paired = p.segments > 2 && s->V <= WIDTH;
-        const double full = p.per_segment * chunk_us(s->n_h, gated),
-                     end = p.per_segment * end_us(gated);
+        const double full = p.per_segment * chunk_us(gated), end = p.per_segment * end_us(gated);
         if (p.segments == 1)
             p.second_pass = waves(heads, processors) * full + PASS_US;
         else {

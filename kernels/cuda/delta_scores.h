@@ -1,4 +1,4 @@
-// kernels/cuda/delta_scores.h - the scores of a chunk's queries (delta.cu), by the makers of M:
+// kernels/cuda/delta_scores.h - the scores of a chunk's queries (delta.cu), by the warpgroup that feeds:
 //
 //     P0 = scale (Q K^T . G), columns up to a query's own row       G_ij = 2^(c_i - c_j)
 //
@@ -10,12 +10,12 @@
 
 // What a lane needs of the gates, fetched before K Q^T is there: of its rows i and i + 8, and of its queries.
 // wide: c and what it leaves, since factors of G would overflow.
-template <int queries> struct score_factors {
+template <int part> struct score_factors {
     float row[2], rest[2];
-    float2 query[queries / 8];
+    float2 query[part / 8];
 };
-template <int queries, bool wide>
-HOPPER_DEVICE void fetch_factors(score_factors<queries> &f, const delta_gates *g, int warp,
+template <int part, bool wide>
+HOPPER_DEVICE void fetch_factors(score_factors<part> &f, const delta_gates *g, int from, int warp,
                                  int lane) {
     const int i = 16 * warp + lane / 4;
 #pragma unroll
@@ -26,20 +26,21 @@ HOPPER_DEVICE void fetch_factors(score_factors<queries> &f, const delta_gates *g
     }
     if constexpr (!wide)
 #pragma unroll
-        for (int b = 0; b < queries / 8; b++)
-            f.query[b] = *(const float2 *)(g->up_query + 8 * b + 2 * (lane % 4));
+        for (int b = 0; b < part / 8; b++)
+            f.query[b] = *(const float2 *)(g->up_query + from + 8 * b + 2 * (lane % 4));
 }
 
-// Scores (acc = K Q^T) to their place in the panel `to`. first: the first queries that see this lane's rows.
-template <int queries, bool gated, bool wide>
-HOPPER_DEVICE void store_scores(const float (&acc)[queries / 2], const score_factors<queries> &f,
+// What `part` queries from `from` on see of the keys (acc = K Q^T), to their place in the panel `to`. first: the first
+// queries that see this lane's rows i and i + 8.
+template <int part, bool gated, bool wide>
+HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factors<part> &f,
                                 const int (&first)[2], const delta_call &s, const delta_gates *g,
-                                uint32_t to, int warp, int lane) {
-    const int x = 2 * (lane % 4), first0 = first[0] - x, first1 = first[1] - x;
+                                uint32_t to, int from, int warp, int lane) {
+    const int x = from + 2 * (lane % 4), first0 = first[0] - x, first1 = first[1] - x;
     const uint32_t at = 16 * warp + (lane & 15);
     uint32_t packed[4];
 #pragma unroll
-    for (int b = 0; b < queries / 8; b++) {
+    for (int b = 0; b < part / 8; b++) {
         float v[4];
 #pragma unroll
         for (int e = 0; e < 2; e++) {
@@ -61,48 +62,53 @@ HOPPER_DEVICE void store_scores(const float (&acc)[queries / 2], const score_fac
         packed[2 * (b % 2) + 1] = pack_half(v[2], v[3]);
         // Two columns of matrices at a time: (rows 0-7, b), (rows 8-15, b), (rows 0-7, b + 1), (8-15, b + 1)
         if (b % 2 == 1)
-            stmatrix(to + swizzle(at, b - 1 + lane / 16), packed[0], packed[1], packed[2],
-                     packed[3]);
-        else if (b + 1 == queries / 8)
-            stmatrix(to + swizzle(at, b), packed[0], packed[1], packed[0], packed[1]);
+            stmatrix(to + swizzle(at, from / 8 + b - 1 + lane / 16), packed[0], packed[1],
+                     packed[2], packed[3]);
+        else if (b + 1 == part / 8)
+            stmatrix(to + swizzle(at, from / 8 + b), packed[0], packed[1], packed[0], packed[1]);
     }
 }
 
-// acc = K Q^T of chunk i, whose keys and queries are there; committed.
-template <int queries>
-HOPPER_DEVICE void ask_scores(float (&acc)[queries / 2], delta_shared *m, int i) {
-    const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]);
-    wgmma_fence();
-#pragma unroll
-    for (int x = 0; x < 8; x++)
-        wgmma<queries>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
-                           desc_k(q + (x / 4) * queries * 128) + 2 * (x % 4), x > 0);
-    wgmma_commit();
-}
-
-// Waits for them, and makes P0^T of them in the chunk's slot, which the state has left. first: the tokens of this lane's
-// rows.
+// P0^T of chunk i, when its queries, keys and gates are there and the state has left the one before. All four warps of a
+// warpgroup, 32 queries at a time: for more there are no registers. first: the tokens of this lane's rows.
 template <int queries, bool gated>
-HOPPER_DEVICE void finish_scores(float (&acc)[queries / 2], const delta_call &s, delta_shared *m,
-                                 int i, const int (&first)[2], int warp, int lane) {
+HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, const int (&first)[2],
+                               int warp, int lane) {
+    enum { PART = queries < 32 ? queries : 32 };
     const delta_gates *g = &m->gates[i % KEYS];
-    const uint32_t to = shared_address(m->p[i % MADE]);
-    score_factors<queries> f;
-    if (gated && g->wide) {
-        const int own = here(lane);
-        fetch_factors<queries, true>(f, g, warp, own);
-        wgmma_wait<0>();
-        store_scores<queries, gated, true>(acc, f, first, s, g, to, warp, own);
-    } else {
-        if constexpr (gated)
-            fetch_factors<queries, false>(f, g, warp, lane);
-        wgmma_wait<0>();
-        store_scores<queries, gated, false>(acc, f, first, s, g, to, warp, lane);
+    const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]),
+                   to = shared_address(m->p);
+    barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
+    barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
+    barrier_wait(&m->p_empty, (i + 1) & 1);
+    const bool wide = gated && g->wide;
+#pragma unroll 1
+    for (int from = 0; from < queries; from += PART) {
+        float acc[PART / 2];
+        wgmma_fence();
+#pragma unroll
+        for (int x = 0; x < 8; x++)
+            wgmma<PART, bf16>::ss(acc, desc_k(k + (x / 4) * PANEL) + 2 * (x % 4),
+                                  desc_k(q + (x / 4) * queries * 128 + from * 128) + 2 * (x % 4),
+                                  x > 0);
+        wgmma_commit();
+        score_factors<PART> f;
+        if (wide) {
+            const int own = here(lane);
+            fetch_factors<PART, true>(f, g, from, warp, own);
+            wgmma_wait<0>();
+            store_scores<PART, gated, true>(acc, f, first, s, g, to, from, warp, own);
+        } else {
+            if constexpr (gated)
+                fetch_factors<PART, false>(f, g, from, warp, lane);
+            wgmma_wait<0>();
+            store_scores<PART, gated, false>(acc, f, first, s, g, to, from, warp, lane);
+        }
     }
     fence_async();
     __syncwarp();
     if (lane == 0)
-        barrier_arrive(&m->p_full[i % MADE]);
+        barrier_arrive(&m->p_full);
 }
 
 #endif

@@ -13,119 +13,107 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-// H^T as an A operand in fp16.
+// H^T as an A operand in bf16, like keys and queries.
 HOPPER_DEVICE void state_pack(const float (&h)[64], uint32_t (&packed)[32]) {
 #pragma unroll
     for (int i = 0; i < 32; i++)
-        packed[i] = pack_half(h[2 * i], h[2 * i + 1]);
+        packed[i] = pack_bf16(h[2 * i], h[2 * i + 1]);
 }
 
-// R^T = V^T - from_start U^T. `v`: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64
-// values; w: this lane's first pair of from_start.
+// A chunk's values and from_start as this lane needs them for R, fetched while U is being made.
+struct state_values {
+    uint32_t v[4][4];
+    float from_start[8][2];
+};
+// v: this lane's row of V for ldmatrix, in the panel of this warpgroup's 64 values; w: its first pair of from_start.
 template <bool gated>
-HOPPER_DEVICE void state_residual(const float (&u)[32], uint32_t v, bool values, const float *w,
-                                  uint32_t (&r)[16]) {
+HOPPER_DEVICE void fetch_values(state_values &x, uint32_t v, bool values, uint32_t w) {
 #pragma unroll
-    for (int j = 0; j < 8; j += 2) {
-        uint32_t x[4] = {};
+    for (int j = 0; j < 4; j++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            x.v[j][e] = 0;
         if (values)
-            ldmatrix_transposed(x, v + 1024 * j);
+            ldmatrix_transposed(x.v[j], v + 2048 * j);
+    }
+    if constexpr (gated)
 #pragma unroll
-        for (int e = 0; e < 2; e++) {
-            float2 g = make_float2(1, 1);
-            if constexpr (gated)
-                g = *(const float2 *)(w + 8 * (j + e));
-            const float *p = u + 4 * (j + e);
-            r[2 * (j + e)] =
-                pack_half(lower_bf16(x[2 * e]) - g.x * p[0], upper_bf16(x[2 * e]) - g.y * p[1]);
-            r[2 * (j + e) + 1] = pack_half(lower_bf16(x[2 * e + 1]) - g.x * p[2],
-                                           upper_bf16(x[2 * e + 1]) - g.y * p[3]);
-        }
+        for (int j = 0; j < 8; j++)
+            load_pair(x.from_start[j], w + 32 * j);
+}
+
+// R^T = V^T - from_start U^T.
+template <bool gated>
+HOPPER_DEVICE void state_residual(const float (&u)[32], const state_values &x, uint32_t (&r)[16]) {
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        const float g0 = gated ? x.from_start[j][0] : 1.0f, g1 = gated ? x.from_start[j][1] : 1.0f;
+        const float *p = u + 4 * j;
+        const uint32_t *v = x.v[j / 2] + 2 * (j % 2);
+        r[2 * j] = pack_half(lower_bf16(v[0]) - g0 * p[0], upper_bf16(v[0]) - g1 * p[1]);
+        r[2 * j + 1] = pack_half(lower_bf16(v[1]) - g0 * p[2], upper_bf16(v[1]) - g1 * p[3]);
     }
 }
 
-// What the chunk writes, W^T, as A operands: w for the outputs; r, times to_end, for the state (without gates
-// the same). to_end: this lane's pairs of rows.
-template <bool gated>
+// What the chunk writes, W^T, as A operands: w in fp16 for the outputs; r, times to_end, in bf16 for the state. to_end:
+// this lane's pairs of rows. r follows from w, so that the accumulator is free when the products begin.
+template <bool gated> HOPPER_DEVICE float2 state_ended(uint32_t w, uint32_t to_end) {
+    const float2 x = unpack_half(w), f = gated ? unpack_half(to_end) : make_float2(1, 1);
+    return make_float2(f.x * x.x, f.y * x.y);
+}
+template <bool gated, bool output>
 HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],
                                 uint32_t (&r)[16], uint32_t (&w)[16]) {
 #pragma unroll
-    for (int i = 0; i < 16; i++)
-        w[i] = r[i] = pack_half(u[2 * i], u[2 * i + 1]);
-    if constexpr (gated)
+    for (int i = 0; i < 16; i++) {
+        if constexpr (output) {
+            w[i] = pack_half(u[2 * i], u[2 * i + 1]);
+            const float2 x = state_ended<gated>(w[i], to_end[i / 2]);
+            r[i] = pack_bf16(x.x, x.y);
+        } else {
+            const float2 f = gated ? unpack_half(to_end[i / 2]) : make_float2(1, 1);
+            r[i] = pack_bf16(f.x * u[2 * i], f.y * u[2 * i + 1]);
+        }
+    }
+}
+// What the state loses by the rounding of r.
+template <bool gated, bool output>
+HOPPER_DEVICE void state_rest(const float (&u)[32], const uint32_t (&to_end)[8],
+                              uint32_t (&r)[16]) {
+    uint32_t high[16], w[16];
+    state_writes<gated, output>(u, to_end, high, w);
 #pragma unroll
-        for (int i = 0; i < 16; i++)
-            r[i] = multiply_half(w[i], to_end[i / 2]);
-}
-
-HOPPER_DEVICE void store_wide(bf16 *to, const uint32_t (&x)[4]) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(to), "r"(x[0]), "r"(x[1]),
-                 "r"(x[2]), "r"(x[3])
-                 : "memory");
-}
-HOPPER_DEVICE void store_pair(bf16 *to, uint32_t x) {
-    asm volatile("st.global.b32 [%0], %1;\n" ::"l"(to), "r"(x) : "memory");
-}
-
-// O^T (values in rows, queries in columns) times scale -> o: rows of queries. `o` is the place of row 0 and of the
-// block's first value, `value` this warp's first; `tokens` rows and, from that value on, `width` values exist.
-template <int queries>
-HOPPER_DEVICE void state_store(const float (&acc)[queries / 2], float scale, bf16 *o, int64_t ld,
-                               int tokens, int value, int width, int lane) {
-    lane = here(lane);
-    const int t = lane / 4, own = 2 * (lane % 4);
-    o += t * ld + (value + own);
-#pragma unroll
-    for (int b = 0; b < queries / 8; b++) {
-        uint32_t x = movmatrix(pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1])),
-                 y = movmatrix(pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]));
-        const bool in = 8 * b + t < tokens;
-        if (in && own < width)
-            store_pair(o, x);
-        if (in && own + 8 < width)
-            store_pair(o + 8, y);
-        o += 8 * ld;
+    for (int i = 0; i < 16; i++) {
+        float2 x = make_float2(u[2 * i], u[2 * i + 1]);
+        if constexpr (output)
+            x = state_ended<gated>(w[i], to_end[i / 2]);
+        else if constexpr (gated) {
+            const float2 f = unpack_half(to_end[i / 2]);
+            x = make_float2(f.x * x.x, f.y * x.y);
+        }
+        r[i] = pack_bf16(x.x - lower_bf16(high[i]), x.y - upper_bf16(high[i]));
     }
 }
 
-// The same where all 16 values of the warp exist and rows of o start at multiples of 16 bytes: through this warp's
-// shared memory, 32 queries at a time, so that each row leaves in two stores of 16 bytes.
+// O^T (values in rows, queries in columns) times scale, for the warpgroup that feeds to take: this warp's 16 values, two
+// pieces, of every query.
 template <int queries>
-HOPPER_DEVICE void state_store_wide(const float (&acc)[queries / 2], float scale, uint32_t own,
-                                    bf16 *o, int64_t ld, int tokens, int value, int lane) {
-    // Place of a query's 8 values: no bank twice, neither in the 8 rows of a matrix nor in 4 whole rows.
+HOPPER_DEVICE void state_hand_over(const float (&acc)[queries / 2], float scale, uint32_t o,
+                                   int warp, int lane) {
     lane = here(lane);
-    auto place = [](int query, int piece) {
-        return query * 32 + ((piece ^ (query >> 2 & 1)) << 4);
-    };
-    const uint32_t to = own + place(8 * (lane / 16) + (lane & 7), lane >> 3 & 1),
-                   from = own + place(lane / 2, lane & 1);
-    o += lane / 2 * ld + (value + 8 * (lane & 1));
-    uint32_t x[(queries + 15) / 16][4];
+    // Matrices of a store: queries 8 b .. 8 b + 7 and the next eight, of each the values 0-7 and 8-15.
+    const int piece = 2 * warp + (lane >> 3 & 1), row = 8 * (lane / 16) + (lane & 7);
+    const uint32_t to = o + output_place<queries>(row, piece);
 #pragma unroll
     for (int j = 0; 16 * j < queries; j++) {
-        if (j == 2)
-            __syncwarp(); // the next 32 queries come to the same place
         const int b = 2 * j,
                   c = b + 1 < queries / 8 ? b + 1 : b; // of a single 8 queries both halves
-        stmatrix_transposed(to + 512 * (j % 2) - (c > b ? 0 : 16 * (lane & 16)),
+        stmatrix_transposed(to + 16 * 128 * j - (c > b ? 0 : 128 * (row & 8)),
                             pack_bf16(scale * acc[4 * b], scale * acc[4 * b + 1]),
                             pack_bf16(scale * acc[4 * b + 2], scale * acc[4 * b + 3]),
                             pack_bf16(scale * acc[4 * c], scale * acc[4 * c + 1]),
                             pack_bf16(scale * acc[4 * c + 2], scale * acc[4 * c + 3]));
-        if (j % 2 == 1 || 16 * (j + 1) >= queries) {
-            __syncwarp();
-            for (int e = j / 2 * 2; e <= j; e++)
-                load_shared(x[e], from + 512 * (e % 2));
-        }
     }
-#pragma unroll
-    for (int j = 0; 16 * j < queries; j++) {
-        if (16 * j + lane / 2 < tokens)
-            store_wide(o, x[j]);
-        o += 16 * ld;
-    }
-    __syncwarp();
 }
 
 // U^T = H^T K^T, committed.
@@ -133,7 +121,7 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
     wgmma_fence();
 #pragma unroll
     for (int j = 0; j < 8; j++)
-        wgmma<64>::rs<0>(u, packed + 4 * j, desc_k(k + (j / 4) * PANEL) + 2 * (j % 4), j > 0);
+        wgmma<64, bf16>::rs<0>(u, packed + 4 * j, desc_k(k + (j / 4) * PANEL) + 2 * (j % 4), j > 0);
     wgmma_commit();
 }
 
@@ -158,9 +146,6 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     }
     uint32_t packed[32];
     state_pack(h, packed);
-    bf16 *o = s.o + (task.token0 + (int64_t)task.first * s.tokens) * s.ldo +
-              (int64_t)task.head * s.V + task.block * WIDTH;
-    const bool wide = s.wide_stores && width >= 64;
     const float scale = gated ? 1.0f : s.scale;
     barrier_wait(&m->k_full[0], 0);
     if constexpr (gated) {
@@ -169,32 +154,43 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         for (int i = 0; i < 64; i++)
             h[i] *= end;
     }
+    const int chunks = task.last - task.first;
+    // What the chunk needs besides keys; waited for while U is being made.
+    state_values rest;
+    auto wait_for_rest = [&](int i) {
+        if constexpr (output)
+            barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
+        if (values)
+            barrier_wait(&m->v_full[i % VALUES], (i / VALUES) & 1);
+    };
+    auto fetch_rest = [&](int i) {
+        // With outputs there are no registers to keep these in from chunk to chunk.
+        const int own = output ? here(lane) : lane, owner = output ? here(warp) : warp;
+        const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
+                                                            2 * (owner % 4) + ((own >> 3) & 1));
+        fetch_values<gated>(rest, shared_address(m->v[i % VALUES]) + v_lane, values,
+                            shared_address(m->gates[i % KEYS].from_start) + 8 * (own % 4));
+    };
     float u[32];
     state_keys(u, packed, shared_address(m->k[0]));
+    wait_for_rest(0);
+    if constexpr (!output)
+        fetch_rest(0);
     wgmma_wait<0>();
-    const int chunks = task.last - task.first;
-    int left = (int)min(s.T - (int64_t)task.first * s.tokens, (int64_t)chunks * s.tokens); // tokens
-    int stage = 0, parity = 0; // of the queries of the chunk under way
     for (int i = 0; i < chunks; i++) {
         const int slot = i % MADE, made = (i / MADE) & 1;
         const int ks = i % KEYS, next = (i + 1) % KEYS, vs = i % VALUES;
         const delta_gates *g = &m->gates[ks];
         const int pair = 2 * (lane % 4);
-        const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[stage]),
+        const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[i % QUERIES]),
                        inverse = shared_address(m->m[slot]),
                        second = shared_address(second_term<output>(m, slot)),
-                       p = shared_address(m->p[slot]);
+                       p = shared_address(m->p);
         float acc[queries / 2];
         uint32_t r[16], to_end[8];
         if constexpr (output)
-            barrier_wait(&m->q_full[stage], parity); // and values behind a row's end are zero
-        if (values)
-            barrier_wait(&m->v_arrived[vs], (i / VALUES) & 1); // straight from the copy engine
-        const int own = here(lane), owner = here(warp);
-        const uint32_t v_lane = owner / 4 * PANEL + swizzle(8 * (own / 16) + (own & 7),
-                                                            2 * (owner % 4) + ((own >> 3) & 1));
-        state_residual<gated>(u, shared_address(m->v[vs]) + v_lane, values, g->from_start + pair,
-                              r);
+            fetch_rest(i);
+        state_residual<gated>(u, rest, r);
         if (values) {
             __syncwarp();
             if (lane == 0)
@@ -206,56 +202,76 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
 #pragma unroll
         for (int j = 0; j < 4; j++)
             wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(inverse, PANEL) + 128 * j, j > 0);
-        if (hard)
+        wgmma_commit();
+        if (__builtin_expect(hard, 0)) {
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(second, PANEL) + 128 * j, 1);
-        wgmma_commit();
+            wgmma_commit();
+        }
         if constexpr (gated)
 #pragma unroll
             for (int j = 0; j < 8; j++)
                 to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
-        wgmma_wait<0>();
-        wgmma_fence();
-        if constexpr (output) {
-#pragma unroll
-            for (int j = 0; j < 8; j++)
-                wgmma<queries>::template rs<0>(
-                    acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
-            wgmma_commit();
-        }
-        uint32_t w[16];
-        state_writes<gated>(u, to_end, r, w);
-        wgmma_fence();
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            wgmma<128>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
-        wgmma_commit();
-        if constexpr (output) {
-            if constexpr (gated) {
-                wgmma_wait<1>(); // the queries' first product
-                const float *wq = g->query + pair;
-#pragma unroll
-                for (int b = 0; b < queries / 8; b++) {
-                    float2 f = *(const float2 *)(wq + 8 * b);
-                    acc[4 * b] *= f.x;
-                    acc[4 * b + 1] *= f.y;
-                    acc[4 * b + 2] *= f.x;
-                    acc[4 * b + 3] *= f.y;
-                }
-            }
-            barrier_wait(&m->p_full[slot], made);
-            wgmma_fence();
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                wgmma<queries>::template rs<1>(acc, w + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
-            wgmma_commit();
-        }
+        const bool precise = hard || g->precise;
         float end = 1;
         if (i + 1 < chunks) {
             barrier_wait(&m->k_full[next], ((i + 1) / KEYS) & 1);
             if constexpr (gated)
                 end = m->gates[next].end;
+        }
+        wgmma_wait<0>();
+        __syncwarp();
+        if (lane == 0) {
+            // To the block whose makers fill the slot.
+            if (!output && task.peers == 2)
+                barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
+            else
+                barrier_arrive(&m->made_empty[slot]);
+        }
+        if (__builtin_expect(precise, 0)) {
+            state_rest<gated, output>(u, to_end, r);
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<128, bf16>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
+            wgmma_commit();
+            wgmma_wait<0>();
+        }
+        wgmma_fence();
+        if constexpr (output) {
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                wgmma<queries, bf16>::template rs<0>(
+                    acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
+            wgmma_commit();
+        }
+        uint32_t w[16];
+        state_writes<gated, output>(u, to_end, r, w);
+        wgmma_fence();
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            wgmma<128, bf16>::rs<1>(h, r + 4 * j, desc_mn(k, PANEL) + 128 * j, 1);
+        wgmma_commit();
+        if constexpr (output) {
+            if constexpr (gated) {
+                float f[queries / 8][2];
+#pragma unroll
+                for (int b = 0; b < queries / 8; b++)
+                    load_pair(f[b], shared_address(g->query) + 4 * (pair + 8 * b));
+                wgmma_wait<1>(); // the queries' first product
+#pragma unroll
+                for (int b = 0; b < queries / 8; b++)
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        acc[4 * b + e] *= f[b][e % 2];
+            }
+            barrier_wait(&m->p_full, i & 1);
+            wgmma_fence();
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                wgmma<queries>::template rs<1>(acc, w + 4 * j, desc_mn(p, PANEL) + 128 * j, 1);
+            wgmma_commit();
         }
         if constexpr (output)
             wgmma_wait<1>();
@@ -265,7 +281,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         if (lane == 0) {
             barrier_arrive(&m->k_empty[ks]); // H has taken the keys
             if (output)
-                barrier_arrive(&m->q_empty[stage]); // what came before it the queries
+                barrier_arrive(&m->q_empty[i % QUERIES]); // what came before it the queries
         }
         state_pack(h, packed);
         if constexpr (gated) {
@@ -273,32 +289,29 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
             for (int j = 0; j < 64; j++)
                 h[j] *= end;
         }
-        if constexpr (output)
+        if constexpr (output) {
             wgmma_wait<0>();
+            __syncwarp();
+            if (lane == 0)
+                barrier_arrive(&m->p_empty);
+        }
         state_keys(u, packed, shared_address(m->k[next]));
         if constexpr (output) {
-            const int tokens = min(left, s.tokens);
             // A branch, so that no store comes between the products just asked for.
-            if (wide)
-                state_store_wide<queries>(acc, scale, shared_address(m->o[warp]), o, s.ldo, tokens,
-                                          16 * warp, lane);
-            else
-                state_store<queries>(acc, scale, o, s.ldo, tokens, 16 * warp,
-                                     width - 16 * (warp % 4), lane);
-            left -= s.tokens;
-            o += s.tokens * s.ldo;
+            if (here(chunks) > i) {
+                barrier_wait(&m->o_empty, (i + 1) & 1);
+                state_hand_over<queries>(acc, scale, shared_address(m->o), warp, lane);
+                __syncwarp();
+                if (lane == 0)
+                    barrier_arrive(&m->o_full);
+            }
         }
-        __syncwarp();
-        if (lane == 0) {
-            // To the block whose makers fill the slot.
-            if (!output && task.peers == 2)
-                barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
-            else
-                barrier_arrive(&m->made_empty[slot]);
+        if (i + 1 < chunks) {
+            wait_for_rest(i + 1);
+            if constexpr (!output)
+                fetch_rest(i + 1);
         }
         wgmma_wait<0>();
-        stage = stage + 1 == QUERIES ? 0 : stage + 1;
-        parity ^= stage == 0;
     }
     if (!task.to)
         return;

@@ -11,18 +11,17 @@ enum {
     WIDTH = 128,         // of keys, and of the values that one block takes
     PANEL = CHUNK * 128, // bytes: 64 rows of 64 16-bit numbers
     TILE = 2 * PANEL,    // 64 rows of 128 numbers
-    KEYS = 4,            // chunks of keys and gates in flight: M is made ahead from them
-    QUERIES = 3,         // chunks of queries
+    KEYS = 5,            // chunks of keys and gates in flight: M is made ahead from them
+    QUERIES = 2,         // chunks of queries
     VALUES = 2,          // chunks of values, which the state has read at a chunk's beginning
-    MADE = 2,            // chunks of M and P0 in flight
+    MADE = 2,            // chunks of M in flight; of P0 and of outputs one
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
-    CONVERTERS = 64,     // threads that make fp16 of q and k: warps 2 and 3 of warpgroup 0
+    FEEDERS = 128,       // warpgroup 0: copies, gates, P0, outputs' way out
     STATE_WARPS = 8,     // warpgroups 1 and 2
-    MAKERS = 128,        // warpgroup 3: M and P0
+    MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
-    MAKERS_BARRIER = 1, // named barriers
-    CONVERTERS_BARRIER = 2,
+    MAKERS_BARRIER = 1, // named barrier
 };
 
 // One call. A row is one sequence of T tokens; rows lie behind each other in q, k, v, o, beta and decay.
@@ -36,10 +35,12 @@ typedef struct delta_call {
     int n_rows;
     float scale; // of the read-out
     // Set by delta_run:
-    int value_blocks; // of WIDTH values
-    int tokens;       // of a whole chunk
-    int per_segment;  // chunks
-    bool wide_stores; // o and its rows start at multiples of 16 bytes
+    int value_blocks;           // of WIDTH values
+    int tokens;                 // of a whole chunk
+    int chunks;                 // of a row
+    int per_segment;            // chunks
+    const unsigned char *gates; // [rows][H][chunks] of gates_bytes each
+    bool boxes_out;             // o and its rows start at multiples of 16 bytes
     int segments;
     bool paired; // the first pass runs in clusters of two blocks
     // Told on the host behind the launch of each pass; NULL: nobody listens.
@@ -47,9 +48,9 @@ typedef struct delta_call {
     void *done_ctx;
 } delta_call;
 
-// q, k and v as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.
+// q, k, v and o as the copy engine sees them: [row][head][64 of the head's numbers], a chunk's rows a box.
 typedef struct delta_maps {
-    CUtensorMap q, k, v;
+    CUtensorMap q, k, v, o;
 } delta_maps;
 
 // What a block does: chunks first..last-1 of a head's columns of 128 values.
@@ -57,17 +58,22 @@ typedef enum { TASK_OUTPUT, TASK_END, TASK_TRANSITION } delta_kind;
 
 // The gates of a chunk as its consumers need them; c_i is the base-2 log decay summed up to row i.
 struct delta_gates {
-    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
     float beta[CHUNK];
-    float from_start[CHUNK];      // 2^c_i
-    uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
-    float query[CHUNK];           // scale 2^c of a token's last row
+    int precise; // what the chunk writes needs two terms (FLIPS)
+    int wide;    // c_last < -120: up and down would overflow
+    float end;   // 2^c_last
+    float none;  // to whole 16 bytes
+    // Calls without decays have none of the rest.
+    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
+    float from_start[CHUNK];       // 2^c_i
+    uint32_t to_end[CHUNK / 2];    // 2^(c_last - c_i), fp16, two rows a word
+    float query[CHUNK];            // scale 2^c of a token's last row
     float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
     float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
-    float end;                    // 2^c_last
-    int wide;                     // c_last < -120: up and down would overflow
-    float none[2];                // to whole 16 bytes
 };
+static __host__ __device__ constexpr uint32_t gates_bytes(bool gated) {
+    return gated ? sizeof(delta_gates) : offsetof(delta_gates, c);
+}
 
 // fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
 template <class T> HOPPER_DEVICE T at_least(T x, T low) {
@@ -75,30 +81,35 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 }
 
 struct delta_shared {
-    unsigned char k[KEYS][TILE], q[QUERIES][TILE]; // arrive as bf16, become fp16
-    unsigned char v[VALUES][TILE];                 // bf16
-    unsigned char m[MADE][PANEL];                  // diag(beta) M^T [row i][row j]
+    unsigned char k[KEYS][TILE], q[QUERIES][TILE], v[VALUES][TILE]; // bf16
+    unsigned char m[MADE][PANEL];                                   // diag(beta) M^T [row i][row j]
     unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
-    unsigned char p[MADE][PANEL];    // P0^T [row j][query]
+    unsigned char p[PANEL];          // P0^T [row j][query]
+    unsigned char o[TILE];           // outputs on their way out; see output_place
     unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
     unsigned char d[4][2]
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
-    unsigned char o[STATE_WARPS]
-                   [1024]; // outputs on their way out: 32 queries of a warp's 16 values
     delta_gates gates[KEYS];
-    alignas(16) int hard[MADE][4];                         // first: M has a second term
-    int peers;                                             // of the task
-    uint64_t k_arrived[KEYS], k_full[KEYS], k_empty[KEYS]; // full: converted, and gates are there
-    uint64_t q_arrived[QUERIES], q_full[QUERIES], q_empty[QUERIES];
-    uint64_t v_arrived[VALUES], v_empty[VALUES]; // nobody converts them
-    uint64_t m_full[MADE], p_full[MADE], made_empty[MADE];
+    alignas(16) int hard[MADE][4];        // first: M has a second term
+    int peers;                            // of the task
+    uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
+    uint64_t q_full[QUERIES], q_empty[QUERIES];
+    uint64_t v_full[VALUES], v_empty[VALUES];
+    uint64_t m_full[MADE], made_empty[MADE];
+    uint64_t p_full, p_empty, o_full, o_empty;
+    uint64_t cut[3]; // keys, queries, values of a last chunk that is not whole have arrived
 };
 
 // Where the second term of M of a hard chunk in `slot` lies: with outputs all slots share one place; without, no
 // scores are made, and theirs is free.
 template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m, int slot) {
-    return output ? m->low : m->p[slot];
+    return output || slot == 0 ? m->low : m->p;
+}
+
+// Byte offset in `o` of 8 values, piece 0..15, of a query: two panels, as the copy engine takes them.
+template <int queries> HOPPER_DEVICE uint32_t output_place(int query, int piece) {
+    return piece / 8 * queries * 128 + swizzle(query, piece % 8);
 }
 
 // x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
@@ -119,6 +130,12 @@ HOPPER_DEVICE uint32_t load_shared_word(const uint32_t *from) {
 }
 HOPPER_DEVICE void store_shared_word(void *to, uint32_t x) {
     asm volatile("st.shared.b32 [%0], %1;\n" ::"r"(shared_address(to)), "r"(x) : "memory");
+}
+HOPPER_DEVICE void load_pair(float (&x)[2], uint32_t from) {
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];\n"
+                 : "=f"(x[0]), "=f"(x[1])
+                 : "r"(from)
+                 : "memory");
 }
 HOPPER_DEVICE void load_shared(uint32_t (&x)[4], uint32_t from) {
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];\n"

@@ -103,6 +103,7 @@ struct erase_segments {
     int n, per;         // segments, chunks of each
     float *ends;        // [segment][H][K][V]
     float *transitions; // [segment][H][K][K]
+    int from; // the first of a launch: erase_parts.h makes outputs of segment 0 beside the ends of others
 };
 
 // Blocks: heads x blocks of values (x), segments (y). OUTPUTS: all of it, from the ends of the segments before;

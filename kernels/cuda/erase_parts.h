@@ -237,22 +237,22 @@ ERASE_DEVICE void make_outputs(const unsigned char *part, uint32_t values,
     }
 }
 
-// Blocks: as `march` has them; per and chunks count parts. For devices of compute capability 9.0.
+// Blocks: as `march` has them, from segment `from` on; per and chunks count parts. For devices of compute capability 9.0.
 template <class F, bool OUTPUTS>
 __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 : 2)
     march_parts(erase_call s, const __grid_constant__ CUtensorMap v_map, const unsigned char *slots,
                 view<float> state, view<bf16> o, int *marks, erase_segments seg) {
     typedef ring_map<F, OUTPUTS> map;
     SHARED_MEMORY(bytes);
+    if (OUTPUTS)
+        let_next_begin();
     uint64_t *full = (uint64_t *)(bytes + map::FULL), *scaled = (uint64_t *)(bytes + map::SCALED),
              *empty = (uint64_t *)(bytes + map::EMPTY);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int blocks = (s.V + MARCH_COLUMNS - 1) / MARCH_COLUMNS,
               tiles = blocks + (OUTPUTS ? 0 : (s.K + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
-    const int h = blockIdx.x / tiles, tile = blockIdx.x % tiles, segment = blockIdx.y;
+    const int h = blockIdx.x / tiles, tile = blockIdx.x % tiles, segment = seg.from + blockIdx.y;
     const bool transition = tile >= blocks;
-    if (transition && segment == 0)
-        return; // the state itself is known there
     const int first = segment * seg.per, last = min(first + seg.per, s.chunks);
     const int width = transition ? s.K : s.V;
     const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS, group = warp % GROUPS,
@@ -285,6 +285,9 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
                        !transition, h, column, part * PART);
             slot += (int64_t)s.H * F::SLOT;
         }
+        // What is next in the stream waits for this kernel, and needs the one before it, too.
+        if (!OUTPUTS && blockIdx.y + 1 == gridDim.y)
+            wait_for_one_before();
         return;
     }
     if (warp == map::WARPS - 2) {

@@ -218,6 +218,19 @@ __device__ __forceinline__ void mark_arrive(uint64_t *b) {
 #endif
 }
 
+// Of kernels launched with cudaLaunchAttributeProgrammaticStreamSerialization, which may begin before the one before them
+// is through: lets the next one begin; waits for the one before. Compute capability 9.0.
+__device__ __forceinline__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_one_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+#endif
+}
+
 // What this thread wrote to shared memory stands before copies that other threads start behind a barrier.
 __device__ __forceinline__ void fence_copies() {
 #if __CUDA_ARCH__ >= 900

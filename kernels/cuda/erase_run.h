@@ -160,9 +160,11 @@ template <class F> static cudaError_t run_fused(const erase_job *j, const erase_
     return cudaSuccess;
 }
 
+// Segments first .. first + n - 1; `beside` what was launched before.
 template <class F, bool OUTPUTS>
-static cudaError_t run_march(const erase_job *j, const erase_call &s, const erase_segments &seg,
-                             const CUtensorMap &v_map, view<bf16> o, const erase_space *space) {
+static cudaError_t run_march(const erase_job *j, const erase_call &s, erase_segments seg, int first,
+                             int n, bool beside, const CUtensorMap &v_map, view<bf16> o,
+                             const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
     static_assert(G::SLOT == F::SLOT, "one march for all decays");
@@ -170,12 +172,20 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, const eras
     TRY(cudaFuncSetAttribute(march_parts<G, OUTPUTS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              shared));
     const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
-    march_parts<G, OUTPUTS><<<dim3((unsigned)s.H * tiles, (unsigned)(OUTPUTS ? seg.n : seg.n - 1)),
-                              32 * ring_map<G, OUTPUTS>::WARPS, shared, j->stream>>>(
-        s, v_map, space->slots, as<float>(j->state), o, space->marks, seg);
-    TRY(cudaGetLastError());
-    j->done(j->done_ctx, OUTPUTS ? "march" : "segments' ends");
-    return cudaSuccess;
+    seg.from = first;
+    cudaLaunchAttribute with = {};
+    with.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    with.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)s.H * tiles, (unsigned)n);
+    launch.blockDim = 32 * ring_map<G, OUTPUTS>::WARPS;
+    launch.dynamicSmemBytes = (size_t)shared;
+    launch.stream = j->stream;
+    launch.attrs = &with;
+    launch.numAttrs = beside ? 1 : 0;
+    return cudaLaunchKernelEx(&launch, march_parts<G, OUTPUTS>, s, v_map,
+                              (const unsigned char *)space->slots, as<float>(j->state), o,
+                              space->marks, seg);
 }
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
@@ -194,11 +204,18 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
         j->done(j->done_ctx, "parts");
         const erase_segments seg = segments_of(plan, space, s.chunks);
         const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
-        if (seg.n > 1)
-            TRY((run_march<F, false>(j, s, seg, maps.v, o, space)));
+        // Outputs of the first segment beside ends of all but the first and the last, then outputs of the others.
+        if (seg.n > 1) {
+            TRY((run_march<F, true>(j, s, seg, 0, 1, false, maps.v, o, space)));
+            if (seg.n > 2)
+                TRY((run_march<F, false>(j, s, seg, 1, seg.n - 2, true, maps.v, o, space)));
+            j->done(j->done_ctx, "segments' ends");
+        }
         TRY(scan(j, s, seg));
-        TRY((run_march<F, true>(j, s, seg, maps.v, o, space)));
+        const int rest = seg.n > 1 ? 1 : 0;
+        TRY((run_march<F, true>(j, s, seg, rest, seg.n - rest, false, maps.v, o, space)));
         TRY(keep_end(j, seg));
+        j->done(j->done_ctx, "march");
     }
     return cudaSuccess;
 }

@@ -4,10 +4,11 @@
 #include "kernels/cuda/erase_scalar_march.h"
 #include "kernels/cuda/erase_scalar_prepare.h"
 #include "kernels/cuda/erase_scalar_scan.h"
+#include "kernels/cuda/tensor_map.h"
 
 // Microseconds of a chunk in a block that makes segments' ends, one that makes outputs; of the scan a segment.
-#define END_US    3.1
-#define OUTPUT_US 4.0
+#define END_US    2.0
+#define OUTPUT_US 3.4
 #define SCAN_US   20.0
 
 static bool on_pieces(mat m) {
@@ -17,8 +18,9 @@ static bool on_pieces(mat m) {
 bool erase_scalar_takes(const erase_job *j, int device) {
     const head_shape *p = &j->s.s;
     if (p->erase != ERASE_KEY || p->decay == DECAY_CHANNEL || p->K <= SCALAR_K / 2 ||
-        p->K > SCALAR_K || p->K % 8 != 0 || p->V % 8 != 0 || p->n_h > 16 || !on_pieces(j->s.q) ||
-        !on_pieces(j->s.k) || !on_pieces(j->s.v) || !on_pieces(j->o))
+        p->K > SCALAR_K || p->K % 8 != 0 || p->V % 8 != 0 || p->n_h > 16 ||
+        j->s.T * p->n_h > INT32_MAX || !on_pieces(j->s.q) || !on_pieces(j->s.k) ||
+        !on_pieces(j->s.v) || !on_pieces(j->o))
         return false;
     int major = 0, minor = 0; // Hopper's instructions exist on compute capability 9.0 alone
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
@@ -109,6 +111,8 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
     s.decay = gates_of(from(x->decay, first));
     s.beta = gates_of(from(x->beta, first * n_h));
     const view<bf16> v = as<bf16>(from(x->v, first * n_h)), o = as<bf16>(from(j->o, first));
+    CUtensorMap values;
+    TRY(map_of(&values, v.p, s.V, s.H, n * n_h, v.ld, s.tokens * s.n_h));
     const view<float> state = as<float>(j->state);
     const unsigned heads = (unsigned)p->H,
                    blocks = (unsigned)((p->V + WALK_COLUMNS - 1) / WALK_COLUMNS),
@@ -126,7 +130,7 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
     }
     if (seg.n > 1) {
         TRY(march_blocks<false>(pairs, dim3(heads * (blocks + more), (unsigned)seg.n - 1),
-                                j->stream, s, v, (const unsigned char *)space->slots, state, o,
+                                j->stream, s, values, (const unsigned char *)space->slots, state, o,
                                 space->marks, seg));
         j->done(j->done_ctx, "segments' ends");
         if (seg.n > 2) {
@@ -136,7 +140,7 @@ static cudaError_t stretch(const erase_job *j, const erase_plan *plan, erase_spa
             j->done(j->done_ctx, "scan");
         }
     }
-    TRY(march_blocks<true>(pairs, dim3(heads * blocks, (unsigned)seg.n), j->stream, s, v,
+    TRY(march_blocks<true>(pairs, dim3(heads * blocks, (unsigned)seg.n), j->stream, s, values,
                            (const unsigned char *)space->slots, state, o, space->marks, seg));
     if (seg.n > 1)
         TRY(cudaMemcpy2DAsync(state.p, (size_t)state.ld * sizeof(float),

@@ -20,7 +20,6 @@
 
 enum {
     WALK_COLUMNS = 128,
-    WALK_LINE = 2 * WALK_COLUMNS + 16, // bytes of a row of values
     WALK_THREADS = 384,
     WALK_WARPS = 8, // that hold states
     AHEAD = 4       // chunks that are brought into the L2 cache before they are fetched
@@ -29,7 +28,7 @@ enum {
 // With outputs Q^ has two buffers and X one, which is needed again only when R of the next chunk is made; else X has two.
 struct scalar_walk {
     unsigned char e[2][SCALAR_TILE], qx[3][SCALAR_TILE], p[2][SCALAR_PANEL];
-    unsigned char v[2][SCALAR_C * WALK_LINE]; // later outputs
+    unsigned char v[2][2 * SCALAR_PANEL]; // a panel for each warpgroup; later outputs
     float end[2][4];
     // Filled by copies; free again; free in the other block of a pair. In turns, but e is used twice where X has a second
     // term.
@@ -109,45 +108,30 @@ ERASE_DEVICE void fetch_writes(const erase_call &s, const unsigned char *slot,
     }
 }
 template <bool OUTPUTS>
-ERASE_DEVICE void fetch_values(const erase_call &s, view<bf16> v, const unsigned char *slot,
-                               const scalar_task &task, int share, int shares, scalar_walk *m) {
+ERASE_DEVICE void fetch_values(const erase_call &s, const CUtensorMap *values,
+                               const unsigned char *slot, const scalar_task &task, int share,
+                               int shares, scalar_walk *m) {
     constexpr int ALL = OUTPUTS ? SCALAR_REST : SCALAR_QUERY; // of a slot
-    const int lane = threadIdx.x % 32, rows = s.tokens * s.n_h,
-              bytes = 2 * min(task.width - task.column, (int)WALK_COLUMNS),
+    const int rows = s.tokens * s.n_h, panels = task.width - task.column > 64 ? 2 : 1,
               part = (ALL / shares + 127) / 128 * 128; // each block of values brings a share
-    const char *from = (const char *)(v.p + (int64_t)task.h * s.V + task.column);
-    const int64_t line = 2 * v.ld, all = s.T * s.n_h;
 #pragma unroll 1
     for (int c = task.first + 1 - AHEAD; c < task.last; c++) {
         if (c + AHEAD < task.last) {
-            const int n = (int)min((int64_t)rows, all - (int64_t)(c + AHEAD) * rows);
-            const char *row = from + (int64_t)(c + AHEAD) * rows * line;
-            if (lane == 1)
-                line_ahead(slot + (int64_t)(c + AHEAD) * s.H * SCALAR_SLOT + SCALAR_END);
-            if (lane == 0 && share * part < ALL)
-                copy_ahead(slot + (int64_t)(c + AHEAD) * s.H * SCALAR_SLOT + share * part,
-                           (uint32_t)min(part, ALL - share * part));
-#pragma unroll 1
-            for (int r = lane; r < n; r += 32) {
-                line_ahead(row + r * line);
-                if (bytes > 128)
-                    line_ahead(row + r * line + 128);
-            }
+            const unsigned char *next = slot + (int64_t)(c + AHEAD) * s.H * SCALAR_SLOT;
+            line_ahead(next + SCALAR_END);
+            if (share * part < ALL)
+                copy_ahead(next + share * part, (uint32_t)min(part, ALL - share * part));
+            for (int i = 0; i < panels; i++)
+                box_ahead(values, task.column + 64 * i, task.h, (c + AHEAD) * rows);
         }
         if (c < task.first)
             continue;
-        const int turn = c - task.first, b = turn & 1,
-                  n = (int)min((int64_t)rows, all - (int64_t)c * rows);
-        const char *row = from + (int64_t)c * rows * line;
+        const int turn = c - task.first, b = turn & 1;
         barrier_wait(&m->v_free[b], (turn >> 1 & 1) ^ 1);
-        if (lane == 0)
-            barrier_expect(&m->v_full[b], (uint32_t)(n * bytes));
-        __syncwarp();
-#pragma unroll 1
-        for (int r = lane; r < n; r += 32)
-            copy_in(shared_address(m->v[b]) + r * WALK_LINE, row + r * line, (uint32_t)bytes,
-                    &m->v_full[b]);
-        __syncwarp();
+        barrier_expect(&m->v_full[b], (uint32_t)(panels * rows * 128));
+        for (int i = 0; i < panels; i++)
+            copy_box(shared_address(m->v[b]) + i * SCALAR_PANEL, values, task.column + 64 * i,
+                     task.h, c * rows, &m->v_full[b]);
     }
 }
 
@@ -195,7 +179,8 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
                                            : !task.values && k == x;
     }
     // Of ldmatrix and stmatrix in the rows of values.
-    const uint32_t v_lane = (lane % 8 + lane / 16 * 8) * WALK_LINE + 2 * own + lane / 8 % 2 * 16;
+    const uint32_t v_lane =
+        group * SCALAR_PANEL + swizzle(lane % 8 + lane / 16 * 8, 2 * warp + lane / 8 % 2);
     float spoiled = 0; // NaN once anything was not finite
     float size = 1;    // H, R and O stand times this
     int e_uses = 0;    // a bit each
@@ -210,14 +195,14 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
             barrier_wait(&m->v_full[b], parity);
             if (rows < SCALAR_C) {
                 for (int i = lane; i < 2 * (SCALAR_C - rows); i += 32)
-                    *(uint4 *)(v + (rows + i / 2) * WALK_LINE + 2 * own + i % 2 * 16) =
+                    *(uint4 *)(v + group * SCALAR_PANEL + swizzle(rows + i / 2, 2 * warp + i % 2)) =
                         make_uint4(0, 0, 0, 0);
                 __syncwarp();
             }
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 uint32_t x[4];
-                ldmatrix_transposed(x, shared_address(v) + v_lane + 16 * i * WALK_LINE);
+                ldmatrix_transposed(x, shared_address(v) + v_lane + 16 * 128 * i);
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
                     R[8 * i + 2 * j] = size * lower_bf16(x[j]);
@@ -297,24 +282,29 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *y = O + 8 * i;
-                stmatrix_transposed(at + v_lane + 16 * i * WALK_LINE, pack_bf16(y[0], y[1]),
+                stmatrix_transposed(at + v_lane + 16 * 128 * i, pack_bf16(y[0], y[1]),
                                     pack_bf16(y[2], y[3]), pack_bf16(y[4], y[5]),
                                     pack_bf16(y[6], y[7]));
             }
             __syncwarp();
-            const int column = mine + 8 * (lane % 2);
-            bf16 *to = o.row(t0) + (int64_t)task.h * s.V + column;
+            // Given back before they are stored: the fence would wait for the stores.
+            uint4 line[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int row = lane / 2 + 16 * i, t = m->token[row];
-                if (t >= 0 && t < tokens && column < s.V)
-                    *(uint4 *)(to + t * o.ld) =
-                        *(const uint4 *)(m->v[b] + row * WALK_LINE + 2 * own + lane % 2 * 16);
-            }
+            for (int i = 0; i < 4; i++)
+                line[i] = *(const uint4 *)(m->v[b] + group * SCALAR_PANEL +
+                                           swizzle(lane / 2 + 16 * i, 2 * warp + lane % 2));
             fence_async();
             __syncwarp();
             if (lane == 0)
                 barrier_arrive(&m->v_free[b]);
+            const int column = mine + 8 * (lane % 2);
+            bf16 *to = o.row(t0) + (int64_t)task.h * s.V + column;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int t = m->token[lane / 2 + 16 * i];
+                if (t >= 0 && t < tokens && column < s.V)
+                    *(uint4 *)(to + t * o.ld) = line[i];
+            }
         };
         if (OUTPUTS)
             barrier_wait(&m->p_full[b], parity);
@@ -358,12 +348,13 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
         if (lane == 0)
             barrier_arrive(&m->x_free[of_x]);
     }
+    const float back = 1 / size;
 #pragma unroll
     for (int i = 0; i < 128; i++) {
         const int k = k0 + 8 * (i / 4) + i % 2, x = v0 + i / 2 % 2 * 8;
         spoiled = fmaf(H[i], 0.0f, spoiled);
         if (k < s.K && x < task.width)
-            end_state[k * end_ld + x] = H[i] / size;
+            end_state[k * end_ld + x] = H[i] * back;
     }
     if (OUTPUTS && !__all_sync(~0u, spoiled == 0) && lane == 0 && mine < s.V)
         marks[(int64_t)task.h * ((s.V + COLUMNS - 1) / COLUMNS) + mine / COLUMNS] = 1;
@@ -374,8 +365,9 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
 // cluster, 1 or 2, neighbours along x.
 template <bool OUTPUTS, int PEERS>
 __global__ void __launch_bounds__(WALK_THREADS, 1)
-    scalar_march(erase_call s, view<bf16> v, const unsigned char *slots, view<float> state,
-                 view<bf16> o, int *marks, erase_segments seg) {
+    scalar_march(erase_call s, const __grid_constant__ CUtensorMap values,
+                 const unsigned char *slots, view<float> state, view<bf16> o, int *marks,
+                 erase_segments seg) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) unsigned char scalar_bytes[];
     scalar_walk *m = (scalar_walk *)scalar_bytes;
@@ -418,10 +410,10 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
         const int kind = threadIdx.x / 32 - WALK_WARPS;
         const unsigned char *slot = slots + (int64_t)task.h * SCALAR_SLOT,
                             *first = slot + (int64_t)task.first * s.H * SCALAR_SLOT;
-        if (kind == 3 && task.values)
-            fetch_values<OUTPUTS>(s, v, slot, task, tile, blocks, m);
-        else if (threadIdx.x % 32 != 0)
+        if (threadIdx.x % 32 != 0)
             return;
+        if (kind == 3 && task.values)
+            fetch_values<OUTPUTS>(s, &values, slot, task, tile, blocks, m);
         else if (kind == 0)
             fetch_reads<PEERS>(s, first, task, m);
         else if (kind == 1 && OUTPUTS)

@@ -40,6 +40,11 @@ HOPPER_DEVICE void copy_in_pair(uint32_t to, const void *from, uint32_t bytes, u
 HOPPER_DEVICE void copy_ahead(const void *from, uint32_t bytes) {
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(from), "r"(bytes) : "memory");
 }
+HOPPER_DEVICE void box_ahead(const CUtensorMap *map, int column, int head, int row) {
+    asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];\n" ::"l"(map),
+                 "r"(column), "r"(head), "r"(row)
+                 : "memory");
+}
 HOPPER_DEVICE void line_ahead(const void *from) {
     asm volatile("prefetch.global.L2 [%0];\n" ::"l"(from) : "memory");
 }

@@ -73,7 +73,13 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
         return plan;
     }
     // Segments' ends cost 0.9 of a pass with outputs (docs/kernels.md): three segments are faster than none.
-    const int64_t n = of(be)->processors / blocks;
+    int64_t n = of(be)->processors / blocks;
+    if (plan.way == ERASE_PARTS && n >= 2) {
+        // Outputs of the first stand beside the ends of others, a block a multiprocessor beside two of each.
+        const int64_t with_ends = blocks + (int64_t)p->H * ((p->K + 63) / 64),
+                      ends = 2 * (of(be)->processors - blocks) / with_ends;
+        n = ends + 2 < n + 1 ? ends + 2 : n + 1;
+    }
     if (n >= 3 && plan.chunks >= 64)
         plan.segments = (int)(n > plan.chunks / 16 ? plan.chunks / 16 : n);
     const int shared = (int)shared_memory(be), processors = of(be)->processors;

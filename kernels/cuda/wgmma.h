@@ -1,7 +1,7 @@
 // kernels/cuda/wgmma.h - Hopper's warpgroup instructions by the names of the PTX manual: matrix products
 // that read shared memory through descriptors, barriers with a phase, copies that do not wait.
 //
-// Products are m64 nN k16, fp16 in, float32 out: d (+)= A B with A [64, 16] from registers (rs) or shared
+// Products are m64 nN k16, fp16 in (or bf16: wgmma<N, __nv_bfloat16>), float32 out: d (+)= A B with A [64, 16] from registers (rs) or shared
 // memory (ss), B [16, N] from shared memory. Fragments of thread t, warp w = t / 32 of the warpgroup,
 // lane l: d[4 j + {0, 1}] is row 16 w + l / 4, columns 8 j + 2 (l mod 4) + {0, 1}; d[4 j + {2, 3}] the row
 // eight below. A's registers a[0..3]: the same two rows, columns 2 (l mod 4) + {0, 1}, then both rows again
@@ -16,6 +16,7 @@
 #define DELTOP_CUDA_WGMMA_H
 
 #include <cuda.h>
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
 
@@ -40,26 +41,30 @@ HOPPER_DEVICE uint64_t desc_mn(uint32_t address, uint32_t panel) {
            (uint64_t)64 << 32 | (uint64_t)1 << 62;
 }
 
-template <int N> struct wgmma;
+template <int N, class in = __half> struct wgmma;
 
-#define WGMMA_OF(N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                                         \
-    template <> struct wgmma<N> {                                                                  \
+#define WGMMA_FOR(IN, TYPE, N, LIST, A0, A1, A2, A3, A4, A5, A6, ...)                              \
+    template <> struct wgmma<N, IN> {                                                              \
         static HOPPER_DEVICE void ss(float (&d)[N / 2], uint64_t a, uint64_t b, int add) {         \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A2 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, " A0  \
-                         ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                           \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST \
+                         "}, " A0 ", " A1 ", p, 1, 1, 0, 0;\n}\n"                                  \
                          : __VA_ARGS__                                                             \
                          : "l"(a), "l"(b), "r"(add));                                              \
         }                                                                                          \
         template <int MN>                                                                          \
         static HOPPER_DEVICE void rs(float (&d)[N / 2], const uint32_t *a, uint64_t b, int add) {  \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " A5 ", 0;\n"                           \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 {" LIST "}, {" A0 \
-                         ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"                \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" LIST \
+                         "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " A4 ", p, 1, 1, " A6 ";\n}\n"      \
                          : __VA_ARGS__                                                             \
                          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add), "n"(MN)); \
         }                                                                                          \
     }
+
+#define WGMMA_OF(...)                                                                              \
+    WGMMA_FOR(__half, "f16", __VA_ARGS__);                                                         \
+    WGMMA_FOR(__nv_bfloat16, "bf16", __VA_ARGS__)
 
 #define LIST8  "%0, %1, %2, %3, %4, %5, %6, %7"
 #define LIST16 LIST8 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -201,6 +206,26 @@ HOPPER_DEVICE void copy_box(uint32_t to, const CUtensorMap *map, int column, int
                  "l"(map), "r"(column), "r"(head), "r"(row), "r"(shared_address(b))
                  : "memory");
 }
+// `bytes` (a multiple of 16) of global memory; b counts them.
+HOPPER_DEVICE void copy_global(uint32_t to, const void *from, uint32_t bytes, uint64_t *b) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];\n" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(shared_address(b))
+                 : "memory");
+}
+// From shared memory to the box of a tensor map; what lies outside the tensor stays as it is. What other threads stored
+// goes along when their stores happen before a fence_async() of this one.
+HOPPER_DEVICE void store_box(const CUtensorMap *map, int column, int head, int row, uint32_t from) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];\n" ::"l"(
+            map),
+        "r"(column), "r"(head), "r"(row), "r"(from)
+        : "memory");
+}
+// Until all that this thread stored so has been read.
+HOPPER_DEVICE void stores_read() {
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\n" ::: "memory");
+}
 HOPPER_DEVICE void prefetch_map(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
 }
@@ -246,6 +271,14 @@ HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) 
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Rows 0-7 of d [16, 8] += A B with A's rows 0-7 (a, its other rows zero) and B [8, 8].
+HOPPER_DEVICE void mma8(float *d, uint32_t a, uint32_t b) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};\n"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a), "r"(0), "r"(b));
+}
+
 // Products of two pairs of fp16.
 HOPPER_DEVICE uint32_t multiply_half(uint32_t a, uint32_t b) {
     uint32_t r;
@@ -279,6 +312,14 @@ HOPPER_DEVICE float exp2_fast(float x) {
     return y;
 }
 
+// Kernels that may begin before the one before them in the stream is through (cudaLaunchAttributeProgrammaticStreamSerialization):
+// waits for it, and lets the next one begin.
+HOPPER_DEVICE void wait_for_kernel_before() {
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+}
+HOPPER_DEVICE void let_next_kernel_begin() {
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+}
 template <int registers> HOPPER_DEVICE void registers_down() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(registers));
 }
