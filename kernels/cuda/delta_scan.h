@@ -6,15 +6,16 @@
 #ifndef DELTOP_CUDA_DELTA_SCAN_H
 #define DELTOP_CUDA_DELTA_SCAN_H
 
-#include "kernels/cuda/delta_tile.h"
+#include "kernels/cuda/delta_rows.h"
 
-// Scratch: gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
+// Scratch: rows and gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
 // of these are nothing.
 struct segment_space {
+    delta_row *rows;      // the table, or none
     unsigned char *gates; // [rows][H][chunks] of gates_bytes
-    float *ends;          // [segments - 1][rows H][K][V]
-    float *transitions;   // [segments - 1][rows H][K][K]; segment 0 and the last have none
-    int *nothing;         // [segments - 1][rows H]
+    float *ends;          // [rows][segments][H][K][V]
+    float *transitions;   // [rows][segments][H][K][K]; segment 0 and the last have none
+    int *nothing;         // [rows][segments][H]
 };
 
 enum { SCAN_THREADS = 256, SCAN_PITCH = WIDTH + 4, SCAN_AHEAD = 2 };
@@ -37,9 +38,10 @@ __global__ void __launch_bounds__(SCAN_THREADS)
         OWN = WIDTH * FOURS / SCAN_THREADS
     };
     scan_shared<columns> *m = (scan_shared<columns> *)bytes;
-    const int head = blockIdx.x, v0 = blockIdx.y * columns, tid = threadIdx.x;
-    const int64_t heads = (int64_t)s.n_rows * s.H;
-    const int last = s.segments - 1;
+    const delta_row row = row_of(s, blockIdx.x / s.H);
+    const int64_t heads = s.H, head = (int64_t)row.piece0 * s.H + blockIdx.x % s.H;
+    const int v0 = blockIdx.y * columns, tid = threadIdx.x;
+    const int last = segments_of(s, row) - 1;
     // This thread's sums: rows rg + 32 i of four columns, over the channels of one part.
     const int p = tid / (32 * FOURS), rg = tid % (32 * FOURS) / FOURS, cg = tid % FOURS;
     auto end_of = [&](int segment) {
@@ -137,7 +139,7 @@ static cudaError_t launch_scan(const delta_call &s, segment_space space, cudaStr
                                          cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (r != cudaSuccess)
         return r;
-    const dim3 grid((unsigned)(s.n_rows * s.H), (unsigned)((s.V + columns - 1) / columns));
+    const dim3 grid((unsigned)(s.longer[2] * s.H), (unsigned)((s.V + columns - 1) / columns));
     scan_segments<columns><<<grid, SCAN_THREADS, bytes, stream>>>(s, space, s.decay != NULL);
     return cudaGetLastError();
 }
