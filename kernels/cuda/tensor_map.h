@@ -6,9 +6,12 @@
 
 #include <cudaTypedefs.h>
 
-// The driver's maker of tensor maps, so that nothing is linked against the driver.
-static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads, int64_t rows,
-                          int64_t ld, int box) {
+// The driver's maker of tensor maps, so that nothing is linked against the driver: a tensor of three axes, the innermost
+// without gaps; step: bytes from index to index of the other two; part: the box, whose rows are 128 bytes, exchanged as
+// swizzle() of wgmma.h says. What lies outside the tensor is read as 0.
+static cudaError_t map_tensor(CUtensorMap *map, CUtensorMapDataType type, const void *p,
+                              const cuuint64_t (&size)[3], const cuuint64_t (&step)[2],
+                              const cuuint32_t (&part)[3]) {
     static PFN_cuTensorMapEncodeTiled_v12000 encode;
     if (!encode) {
         void *f = NULL;
@@ -19,15 +22,20 @@ static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads,
             return r != cudaSuccess ? r : cudaErrorNotSupported;
         encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
     }
-    const cuuint64_t size[3] = {(cuuint64_t)width, (cuuint64_t)heads, (cuuint64_t)rows};
-    const cuuint64_t step[2] = {(cuuint64_t)width * sizeof *p, (cuuint64_t)ld * sizeof *p};
-    const cuuint32_t part[3] = {64, 1, (cuuint32_t)box}, every[3] = {1, 1, 1};
-    return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3, (void *)p, size, step, part, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    const cuuint32_t every[3] = {1, 1, 1};
+    return encode(map, type, 3, (void *)p, size, step, part, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
                ? cudaSuccess
                : cudaErrorInvalidValue;
+}
+
+static cudaError_t map_of(CUtensorMap *map, const bf16 *p, int width, int heads, int64_t rows,
+                          int64_t ld, int box) {
+    return map_tensor(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, p,
+                      {(cuuint64_t)width, (cuuint64_t)heads, (cuuint64_t)rows},
+                      {(cuuint64_t)width * sizeof *p, (cuuint64_t)ld * sizeof *p},
+                      {64, 1, (cuuint32_t)box});
 }
 
 #endif
