@@ -28,8 +28,8 @@ enum {
     SCAN_ENDS = 2,            // segments' own ends in flight
     SCAN_PANEL = WIDTH * 32,  // floats: 32 columns of a transition
     SCAN_PANELS = WIDTH / 32, // of a transition
-    SCAN_PEERS = 4,           // blocks of a cluster: 1, 2 or 4
-    SCAN_SUMS_BARRIER = 1     // named barrier
+    SCAN_PEERS = 2, // blocks of a cluster, 1, 2 or 4; of 4, 132 multiprocessors do not hold 32
+    SCAN_SUMS_BARRIER = 1 // named barrier
 };
 
 template <int columns> struct scan_shared {
