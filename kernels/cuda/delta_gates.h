@@ -58,14 +58,13 @@ HOPPER_DEVICE void store_gates(delta_gates *g, const float (&decay)[2], const in
     const float mid = 0.5f * all;
     const float2 start = make_float2(exp2_fast(c[0]), exp2_fast(c[1])),
                  up = make_float2(exp2_fast(c[0] - mid), exp2_fast(c[1] - mid));
-    store_pair(g->c, lane, c[0], c[1]);
-    store_pair(g->c_rest, lane, rest[0], rest[1]);
+    store_pair(g->up, lane, wide ? c[0] : up.x, wide ? c[1] : up.y);
+    store_pair(g->down, lane, wide ? rest[0] : exp2_fast(mid - c[0]),
+               wide ? rest[1] : exp2_fast(mid - c[1]));
     store_pair(g->from_start, lane, start.x, start.y);
     g->to_end[lane] = pack_half(exp2_fast(left[0]), exp2_fast(left[1]));
     store_pair(g->query, lane, scale * of_row(start, last[0]), scale * of_row(start, last[1]));
-    // Nobody uses these where the chunk is wide.
-    store_pair(g->up, lane, up.x, up.y);
-    store_pair(g->down, lane, exp2_fast(mid - c[0]), exp2_fast(mid - c[1]));
+    // Nobody uses this where the chunk is wide.
     store_pair(g->up_query, lane, scale * of_row(up, last[0]), scale * of_row(up, last[1]));
     if (lane == 31) {
         g->end = start.y;
