@@ -125,6 +125,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
             t->first = first;
         }
     }
+    t->waits = !first_pass && segment > 0;
     t->token = row.token0 + t->first * s.tokens;
     t->left = row.tokens - t->first * s.tokens;
     t->gates = gates_of(s, row, t->head, t->first);
@@ -145,6 +146,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     extern __shared__ __align__(1024) unsigned char bytes[];
     delta_shared *m = (delta_shared *)bytes;
     delta_task task;
+    let_next_kernel_begin();
     if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0]))
         return;
     // What no copy ever writes.
@@ -238,7 +240,8 @@ static void told(const delta_call &s, const char *pass) {
         s.done(s.done_ctx, pass);
 }
 
-// One of the passes. What stands directly behind the gates' kernel begins before that is through.
+// One of the passes. It begins before the kernel before it (gates, the first pass or the scan) is through, and waits where
+// it needs what that makes.
 template <int queries, bool gated, bool boundaries>
 static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
                                  int64_t blocks, segment_space space, float *state, int64_t ld,
@@ -259,7 +262,7 @@ static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bo
     launch.dynamicSmemBytes = sizeof(delta_shared);
     launch.stream = stream;
     launch.attrs = with;
-    launch.numAttrs = first_pass || s.segments == 1 ? 2 : 1;
+    launch.numAttrs = 2;
     return cudaLaunchKernelEx(&launch, kernel, s, maps, first_pass, space, state, ld);
 }
 

@@ -152,6 +152,8 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     const int first = 16 * warp + lane / 4; // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
+    if (task.waits)
+        wait_for_kernel_before();
     float h[64];
 #pragma unroll
     for (int i = 0; i < 64; i++) {

@@ -179,6 +179,7 @@ struct delta_task {
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row
     delta_kind kind;
+    bool waits;      // `from` is what the kernel before makes
     float *boundary; // first boundary state of the row
     int peers; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
 };
