@@ -4,16 +4,21 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass
-// costs besides.
+// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass costs
+// besides.
 static double chunk_us(bool gated) {
     return gated ? 2.9 : 2.3;
 }
 static double end_us(bool gated) {
     return gated ? 1.8 : 1.5;
 }
-#define HOP_US  1.6
+// heads: of all rows with a scan; 8 columns a block where they are few (delta.cu), else 16.
+static double hop_us(double heads, int V, int processors) {
+    return heads * ((V + 7) / 8) <= processors ? 1.3
+                                               : 2.9 * ceil(heads * ((V + 15) / 16) / processors);
+}
 #define PASS_US 4.0
 
 int delta_tokens(const delta_call *s) {
@@ -63,20 +68,40 @@ static group group_at(const delta_call *s, int i) {
     return {(int)((s->T + tokens - 1) / tokens), s->n_rows};
 }
 
-// The time of a pass whose tasks come longest first, at least: that of the longest, what each processor gets of
-// the whole, and for every k what one has that gets k + 1 of the first k n + 1 tasks.
+// The time of a pass whose tasks, in their order, go to the multiprocessor that is free first. In outline: what each
+// gets of all of them, or the longest, which it takes at least.
 struct pass {
-    int processors;
-    double n, sum, most;
-    void add(double tasks, double us) {
-        if (tasks == 0)
-            return;
-        n += tasks;
-        sum += tasks * us;
-        most = fmax(most, ceil(n / processors) * us);
+    enum { MOST = 256 };
+    const bool outline;
+    const int processors;
+    double sum = 0, longest = 0, end = 0;
+    struct {
+        double since;
+        int processors;
+    } free[MOST]; // the earliest first
+    int n = 1;
+    pass(int of, bool in_outline) : outline(in_outline), processors(of < MOST ? of : (int)MOST) {
+        free[0] = {0, processors};
+    }
+    void add(int64_t tasks, double us) {
+        sum += (double)tasks * us;
+        longest = tasks ? fmax(longest, us) : longest;
+        while (tasks > 0 && !outline) {
+            const double done = free[0].since + us;
+            const int some = (int)(tasks < free[0].processors ? tasks : free[0].processors);
+            tasks -= some;
+            free[0].processors -= some;
+            if (free[0].processors == 0)
+                memmove(free, free + 1, (size_t)--n * sizeof *free);
+            int at = n++;
+            for (; at > 0 && free[at - 1].since > done; at--)
+                free[at] = free[at - 1];
+            free[at] = {done, some};
+            end = fmax(end, done);
+        }
     }
     double us() const {
-        return fmax(most, sum / processors) + PASS_US;
+        return (outline ? fmax(longest, sum / processors) : end) + PASS_US;
     }
 };
 
@@ -84,16 +109,17 @@ static int pieces_of(int chunks, int per_segment) {
     return chunks > 0 ? (chunks + per_segment - 1) / per_segment : 1;
 }
 
-// longest: chunks.
-static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int processors) {
+// longest: chunks of the longest row.
+static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int processors,
+                          bool outline) {
     delta_plan p = {};
     p.per_segment = per_segment;
     p.segments = pieces_of(longest, per_segment);
     p.paired = p.segments > 2 && s->V <= WIDTH;
     const bool gated = s->decay != NULL;
-    const double outputs = (double)s->H * ((s->V + WIDTH - 1) / WIDTH), ends = outputs + s->H,
-                 full = per_segment * chunk_us(gated), end = per_segment * end_us(gated);
-    pass first = {processors}, second = {processors};
+    const int64_t outputs = (int64_t)s->H * ((s->V + WIDTH - 1) / WIDTH), ends = outputs + s->H;
+    const double end = per_segment * end_us(gated);
+    pass first(processors, outline), second(processors, outline);
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
         const int n = pieces_of(g.chunks, per_segment);
@@ -102,18 +128,15 @@ static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int
         p.inner_pieces += n > 2 ? g.rows * (n - 2) : 0;
         for (int j = 0; j < n; j++)
             p.longer[j] += g.rows;
-        if (p.segments == 1)
-            second.add(g.rows * outputs, g.chunks * chunk_us(gated));
-        else if (n == 2)
-            second.add(g.rows * outputs, (g.chunks - per_segment) * chunk_us(gated));
-        else if (n > 2) // the last counts as whole
-            second.add(g.rows * outputs * (n - 1), full);
     }
-    p.second_pass = second.us();
-    if (p.segments == 1)
-        return p;
+    second.add(p.inner_pieces * outputs, per_segment * chunk_us(gated));
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
+        const int n = pieces_of(g.chunks, per_segment);
+        if (n > 1 || p.segments == 1)
+            second.add(g.rows * outputs, (g.chunks - (n - 1) * per_segment) * chunk_us(gated));
+        if (p.segments == 1)
+            continue;
         const double us = fmin(g.chunks, per_segment) * chunk_us(gated);
         if (p.early == i && us < end)
             first.add(p.inner_pieces * ends, end);
@@ -121,28 +144,42 @@ static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int
             p.early += g.rows;
         first.add(g.rows * outputs, us);
     }
+    p.second_pass = second.us();
+    if (p.segments == 1)
+        return p;
     if (p.early == s->n_rows)
         first.add(p.inner_pieces * ends, end);
     p.first_pass = first.us();
-    p.scan = p.segments > 2 ? (p.segments - 2) * HOP_US + PASS_US : 0;
+    p.scan = p.segments > 2 ? (p.segments - 2) * hop_us((double)p.longer[2] * s->H, s->V, processors) +
+                                     PASS_US : 0;
     return p;
 }
 
+static double total(const delta_plan &p) {
+    return p.first_pass + p.scan + p.second_pass;
+}
+
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
-    const int chunks = s->n_rows > 0 ? group_at(s, 0).chunks : 0;
-    const int most = chunks < 1 ? 1 : chunks < MOST_SEGMENTS ? chunks : MOST_SEGMENTS;
+    const int longest = s->n_rows > 0 ? group_at(s, 0).chunks : 0,
+              chunks = longest > 0 ? longest : 1;
     delta_plan best = {};
-    double least = 0;
-    for (int n = 1; n <= most; n++) {
-        if (segments && n != (segments < most ? segments : most))
-            continue;
-        const int per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
-        const delta_plan p = plan_of(s, chunks, per_segment, processors);
-        const double us = p.first_pass + p.scan + p.second_pass;
-        if (least == 0 || us < least) {
-            least = us;
+    auto consider = [&](int per_segment) {
+        if (best.segments &&
+            total(plan_of(s, longest, per_segment, processors, true)) >= total(best))
+            return;
+        const delta_plan p = plan_of(s, longest, per_segment, processors, false);
+        if (!best.segments || total(p) < total(best))
             best = p;
-        }
+    };
+    if (segments)
+        consider(pieces_of(chunks, segments < MOST_SEGMENTS ? segments : (int)MOST_SEGMENTS));
+    else {
+        // Rows of one length: what cuts it evenly. Others: as many as there are, or nearly.
+        for (int n = 1; n <= MOST_SEGMENTS && n <= chunks; n++)
+            consider(pieces_of(chunks, n));
+        for (int n = chunks; s->rows && n > 0 && pieces_of(chunks, n) <= MOST_SEGMENTS;
+             n -= 1 + n / 32)
+            consider(n);
     }
     return best;
 }
