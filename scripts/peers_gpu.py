@@ -266,6 +266,7 @@ class Run:
         self.peers = {p: dict(peer=p, environment=self.doc["environment"], rows=[]) for p in args.peers}
         self.step, self.began, self.saving = "start", time.time(), threading.Lock()
         self.suspect = None  # the peer that left the GPU unusable
+        self.jobs = []
         threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
@@ -275,6 +276,8 @@ class Run:
             time.sleep(0.5)
         self.doc["ended"] = f"{self.step}: {'no time' if self.left() < 0 else 'no answer'}"
         print(self.doc["ended"], flush=True)
+        for job in self.jobs:
+            job.kill()
         for _ in range(5):
             try:
                 self.save()
@@ -288,28 +291,35 @@ class Run:
         this one compiles FlashInfer's, which it keeps. What is missing then is compiled in its turn."""
         a, since, codes = self.args, self.begin("kernels ahead"), []
         others = [p for p in a.peers if p != "flashinfer"]
-        jobs = [subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{a.jobs}"])
-                for i in range(a.jobs if others else 0)]
+        self.jobs = [subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{a.jobs}"])
+                     for i in range(a.jobs if others else 0)]
         try:
-            if "fla" in a.peers:
-                import fla.ops  # takes seconds, too
-            for s in a.shapes if "flashinfer" in a.peers else []:
-                if takes("flashinfer", s, a.every):
+            self.compile_flashinfer()
+            for job in self.jobs:
+                try:
+                    job.wait(max(0.01, a.jobs_timeout - (time.time() - since)))
+                except subprocess.TimeoutExpired:
+                    job.kill()
+                codes.append(job.wait())
+        finally:
+            for job in self.jobs:
+                job.kill()
+        torch.cuda.empty_cache()
+        self.note("kernels ahead", dict(id=""), since, dict(text=f"{a.jobs} processes, exit codes {sorted(set(codes))}"))
+
+    def compile_flashinfer(self):
+        try:
+            for s in self.args.shapes if "flashinfer" in self.args.peers else []:
+                if takes("flashinfer", s, self.args.every):
                     for _, call in flashinfer_variants(s, make_inputs(s, "cuda")):
                         call()
                     torch.cuda.synchronize()
                     print(f"{time.time() - self.start:8.2f} s FlashInfer's kernels for {s['id']}", flush=True)
+            if "fla" in self.args.peers:
+                import fla.ops  # takes seconds, too
         except Exception as e:  # comes again, and into its row, when its turn is there
             self.failed("flashinfer")
             print(f"kernels ahead: {type(e).__name__}: {e}"[:300], flush=True)
-        for job in jobs:
-            try:
-                job.wait(max(0.01, a.jobs_timeout - (time.time() - since)))
-            except subprocess.TimeoutExpired:
-                job.kill()
-            codes.append(job.wait())
-        torch.cuda.empty_cache()
-        self.note("kernels ahead", dict(id=""), since, dict(text=f"{a.jobs} processes, exit codes {sorted(set(codes))}"))
 
     def lost(self):
         """Whether an error left the GPU unusable to this process."""
