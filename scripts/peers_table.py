@@ -165,6 +165,7 @@ def summaries(found):
         if who:
             cold = least([who], "cold")[0]
             row["best"] = dict(peer=who["peer"], variant=who["variant"], warm=warm, cold=cold, mode=mode,
+                               deltop_there=who.get("deltop_there"),
                                error=(who.get("error_vs_fp64") or {}).get("rel_l2"),
                                sm_mhz=(who.get("card") or {}).get("sm_mhz"))
         if row["deltop"] and row["best"] and row["deltop"]["warm"]:
@@ -213,6 +214,8 @@ def markdown(rows, runs, peers, title, notes):
     for r in rows:
         d, b = r["deltop"] or {}, r["best"] or {}
         who = f"{NAMES.get(b['peer'], b['peer'])} {b['variant']}, {b['mode'].split('_')[0]}" if b else "none"
+        if b.get("deltop_there"):
+            who += f" (another run: deltop {figure(b['deltop_there'])})"
         clocks = sorted({round(c) for c in d.get("sm_mhz", []) if c})
         mhz = "-".join(map(str, clocks[:1] + clocks[-1:] if len(clocks) > 1 else clocks))
         done = "half of it" if r["row"] == "10" else figure(r["done_at"])
