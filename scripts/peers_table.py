@@ -154,7 +154,7 @@ def summaries(found):
             row["deltop_not"] = sorted({f"{r['status']}: {r.get('why', '')}" for r in wrong})
         for peer in (p for p in sides if p != "deltop"):
             for r in sides[peer]:
-                e = r.get("error_vs_fp64") or {}
+                e = {k: v for k, v in (r.get("error_vs_fp64") or {}).items() if v == v}  # JSON knows no NaN; `why` says it
                 row["peers"].append(dict(
                     peer=peer, variant=r.get("variant"), status=r.get("status"), why=r.get("why"), error=e.get("rel_l2"),
                     state_error=e.get("state_rel_l2"), first_call_s=r.get("first_call_s"), card=r.get("card"),
