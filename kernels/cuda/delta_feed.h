@@ -33,7 +33,7 @@ HOPPER_DEVICE void feed_tile(const CUtensorMap *map, int column, int head, int r
     }
     fence_async();
     __syncwarp();
-    if (lane == 0)
+    if (arrives(lane))
         barrier_arrive(full);
 }
 
@@ -114,7 +114,7 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
             }
     }
     __syncwarp();
-    if (lane == 0)
+    if (arrives(lane))
         barrier_arrive(&m->o_empty);
 }
 

@@ -261,7 +261,7 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     };
     auto leave = [&](int i) { // to the peer
         wait_for_keys(i);
-        if (i < chunks && lane == 0)
+        if (i < chunks && arrives(lane))
             barrier_arrive(&m->k_empty[i % KEYS]);
     };
     if (first == 1)
@@ -325,8 +325,8 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
             m->hard[slot][0] = hard;
         fence_async();
         __syncwarp();
-        if (lane == 0) {
-            if (peers == 2)
+        if (arrives(lane)) {
+            if (peers == 2 && lane == 0)
                 make_send(m, slot, 1 - cluster_rank(), hard, warp);
             barrier_arrive(&m->m_full[slot]);
             barrier_arrive(&m->k_empty[stage]); // nobody here needs the keys any more

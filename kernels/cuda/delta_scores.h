@@ -107,7 +107,7 @@ HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, cons
     }
     fence_async();
     __syncwarp();
-    if (lane == 0)
+    if (arrives(lane))
         barrier_arrive(&m->p_full);
 }
 

@@ -223,7 +223,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         state_residual<gated>(u, rest, r);
         if (values) {
             __syncwarp();
-            if (lane == 0)
+            if (arrives(lane))
                 barrier_arrive(&m->v_empty[vs]);
         }
         barrier_wait(&m->m_full[slot], made);
@@ -252,7 +252,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         }
         wgmma_wait<0>();
         __syncwarp();
-        if (lane == 0) {
+        if (arrives(lane)) {
             // To the block whose makers fill the slot.
             if (!output && task.peers == 2)
                 barrier_arrive_peer(peer_address(shared_address(&m->made_empty[slot]), slot));
@@ -308,7 +308,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         else
             wgmma_wait<0>();
         __syncwarp();
-        if (lane == 0) {
+        if (arrives(lane)) {
             barrier_arrive(&m->k_empty[ks]); // H has taken the keys
             if (output)
                 barrier_arrive(&m->q_empty[i % QUERIES]); // what came before it the queries
@@ -325,7 +325,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         if constexpr (output) {
             wgmma_wait<0>();
             __syncwarp();
-            if (lane == 0)
+            if (arrives(lane))
                 barrier_arrive(&m->p_empty);
         }
         state_keys(u, packed, shared_address(m->k[next]));
@@ -335,7 +335,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 barrier_wait(&m->o_empty, (i + 1) & 1);
                 state_hand_over<queries>(acc, scale, shared_address(m->o), warp, lane);
                 __syncwarp();
-                if (lane == 0)
+                if (arrives(lane))
                     barrier_arrive(&m->o_full);
             }
         }

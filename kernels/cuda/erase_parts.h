@@ -71,7 +71,7 @@ template <int N> struct ring_place {
 // Every lane is done with what the barrier is for.
 ERASE_DEVICE void arrive(uint64_t *barrier) {
     __syncwarp();
-    if (threadIdx.x % 32 == 0)
+    if (arrives(threadIdx.x % 32))
         mark_arrive(barrier);
 }
 ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
@@ -349,7 +349,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
     const half_places<F, map> places(base, group, half);
     const uint32_t hands = once(base + map::HANDS + group * HAND * map::HAND_BYTES + lane16),
                    barriers = once(base), of_group = once(base + 8 * group * HAND);
-    const bool first_lane = lane == 0;
+    const bool first_lane = lane == 0, arriving = arrives(lane);
     float out = 0;
     for (int part = first; part < last; part++, ring.step(), turn.step()) {
         // The factors are made behind the fetch.
@@ -385,12 +385,12 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
                 }
             }
             __syncwarp();
-            if (first_lane)
+            if (arriving)
                 mark_arrive_at(of_group + map::READY + 8 * turn.at);
         };
         carry_state<F, map>(m, places, stage, part & 1, hand_over);
         __syncwarp();
-        if (first_lane)
+        if (arriving)
             mark_arrive_at(barriers + map::EMPTY + 8 * ring.at);
     }
     // The last part's room is nobody else's.

@@ -8,6 +8,8 @@
 #ifndef DELTOP_CUDA_ERASE_PTX_H
 #define DELTOP_CUDA_ERASE_PTX_H
 
+#include "kernels/cuda/arrivals.h"
+
 #include <stdint.h>
 
 __device__ static inline uint32_t smem_address(const void *p) {
@@ -152,7 +154,9 @@ __device__ __forceinline__ void copies_wait() {
 __device__ __forceinline__ void stretch_init(uint64_t *b, bool mine) {
 #if __CUDA_ARCH__ >= 900
     if (mine) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n" ::"r"(smem_address(b)) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(smem_address(b)),
+                     "n"((int)WARP_ARRIVALS)
+                     : "memory");
         asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
     }
@@ -171,6 +175,10 @@ __device__ __forceinline__ void stretch_copy(uint64_t *b, void *to, const void *
 }
 // One thread's: bytes to come, and the box of a tensor map at (column, head, row) that brings some of them.
 __device__ __forceinline__ void stretch_expect(uint64_t *b, int bytes) {
+    if (WARP_ARRIVALS > 1) // for the other lanes
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(smem_address(b)),
+                     "n"(WARP_ARRIVALS > 1 ? WARP_ARRIVALS - 1 : 1)
+                     : "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(smem_address(b)),
                  "r"(bytes)
                  : "memory");
@@ -196,11 +204,12 @@ __device__ __forceinline__ void stretch_wait(uint64_t *b, uint32_t parity) {
 #endif
 }
 
-// Barriers in shared memory that `count` arrivals complete; wait: for the phase of a parity, that before the first one
+// Barriers in shared memory that arrivals of `count` warps (arrivals.h) complete; wait: for the phase of a parity, that before the first one
 // counting as done. Compute capability 9.0.
 __device__ __forceinline__ void mark_init(uint64_t *b, int count) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(smem_address(b)), "r"(count)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(smem_address(b)),
+                 "r"(count * WARP_ARRIVALS)
                  : "memory");
 #endif
 }
@@ -240,14 +249,8 @@ __device__ __forceinline__ void fence_copies() {
 __device__ __forceinline__ void stretch_fetch(uint64_t *b, void *to, const void *from, int bytes) {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) {
-        asm volatile(
-            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(smem_address(b)),
-            "r"(bytes)
-            : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], "
-                     "[%1], %2, [%3];\n" ::"r"(smem_address(to)),
-                     "l"(from), "r"(bytes), "r"(smem_address(b))
-                     : "memory");
+        stretch_expect(b, bytes);
+        stretch_copy(b, to, from, bytes);
     }
 #else
     for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)

@@ -57,7 +57,7 @@ ERASE_DEVICE void fetch_tile(unsigned char *to, const unsigned char *from, uint3
         return;
     }
     const uint32_t rank = (uint32_t)cluster_rank(), half = rank * (bytes / 2);
-    barrier_arrive_peer(peer_address(shared_address(peer), (int)rank ^ 1));
+    barrier_arrive_peer(peer_address(shared_address(peer), (int)rank ^ 1), WARP_ARRIVALS);
     barrier_expect(full, bytes + more);
     barrier_wait(peer, use & 1);
     copy_in_pair(shared_address(to) + half, from + half, bytes / 2, full);
@@ -212,7 +212,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
             if (!OUTPUTS) {
                 fence_async();
                 __syncwarp();
-                if (lane == 0)
+                if (arrives(lane))
                     barrier_arrive(&m->v_free[b]);
             }
         } else {
@@ -243,7 +243,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
         if (OUTPUTS)
             barrier_wait(&m->q_full[b], parity);
         times_state<OUTPUTS>(R, O, H, shared_address(m->e[b]), shared_address(m->qx[b]));
-        if (lane == 0) {
+        if (arrives(lane)) {
             barrier_arrive(&m->e_free[b]);
             if (OUTPUTS)
                 barrier_arrive(&m->q_free[b]);
@@ -268,7 +268,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
                 wgmma<256>::rs<1>(H, with + 4 * j, what + 128 * j, 1);
         };
         auto put_outputs = [&]() {
-            if (lane == 0)
+            if (arrives(lane))
                 barrier_arrive(&m->p_free[b]);
             // Rows of outputs where the values were: a warp's columns are nobody else's.
             const float out = s.scale / size;
@@ -295,7 +295,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
                                            swizzle(lane / 2 + 16 * i, 2 * warp + lane % 2));
             fence_async();
             __syncwarp();
-            if (lane == 0)
+            if (arrives(lane))
                 barrier_arrive(&m->v_free[b]);
             const int column = mine + 8 * (lane % 2);
             bf16 *to = o.row(t0) + (int64_t)task.h * s.V + column;
@@ -326,7 +326,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
             add_writes(r, desc_mn(shared_address(m->e[b]), SCALAR_PANEL));
             wgmma_commit();
             wgmma_wait<0>();
-            if (lane == 0)
+            if (arrives(lane))
                 barrier_arrive(&m->e_free[b]);
         }
         if constexpr (OUTPUTS) {
@@ -345,7 +345,7 @@ ERASE_DEVICE void walk(const erase_call &s, const scalar_task &task, const float
             put_outputs();
         }
         wgmma_wait<0>();
-        if (lane == 0)
+        if (arrives(lane))
             barrier_arrive(&m->x_free[of_x]);
     }
     const float back = 1 / size;

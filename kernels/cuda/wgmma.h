@@ -15,6 +15,8 @@
 #ifndef DELTOP_CUDA_WGMMA_H
 #define DELTOP_CUDA_WGMMA_H
 
+#include "kernels/cuda/arrivals.h"
+
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -110,10 +112,13 @@ HOPPER_DEVICE void fence_async() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
+// arrivals: of warps (arrivals.h), or of threads that bring copies.
 HOPPER_DEVICE void barrier_init(uint64_t *b, uint32_t arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(b)), "r"(arrivals)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(b)),
+                 "r"(arrivals * WARP_ARRIVALS)
                  : "memory");
 }
+// By the lanes of a warp that arrives() names.
 HOPPER_DEVICE void barrier_arrive(uint64_t *b) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(b)) : "memory");
 }
@@ -140,11 +145,18 @@ HOPPER_DEVICE uint32_t peer_address(uint32_t address, int rank) {
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n" : "=r"(r) : "r"(address), "r"(rank));
     return r;
 }
-HOPPER_DEVICE void barrier_arrive_peer(uint32_t b) {
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(b) : "memory");
+// By the lanes of a warp that arrives() names, or by one thread for all of them (WARP_ARRIVALS).
+HOPPER_DEVICE void barrier_arrive_peer(uint32_t b, int arrivals = 1) {
+    if (arrivals == 1)
+        asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];\n" ::"r"(b) : "memory");
+    else
+        asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0], %1;\n" ::"r"(b), "r"(arrivals)
+                     : "memory");
 }
-// One arrival at a peer's barrier, and `bytes` that copies will bring there.
+// One thread's arrival at a peer's barrier, and `bytes` that copies will bring there.
 HOPPER_DEVICE void barrier_expect_peer(uint32_t b, uint32_t bytes) {
+    if (WARP_ARRIVALS > 1)
+        barrier_arrive_peer(b, WARP_ARRIVALS - 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cluster.b64 _, [%0], %1;\n" ::"r"(b), "r"(bytes)
                  : "memory");
 }
@@ -191,8 +203,12 @@ template <int left> HOPPER_DEVICE void copy_wait() {
     asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory");
 }
 
-// One arrival, and `bytes` that copies will bring before the phase ends.
+// One thread's arrival, and `bytes` that copies will bring before the phase ends.
 HOPPER_DEVICE void barrier_expect(uint64_t *b, uint32_t bytes) {
+    if (WARP_ARRIVALS > 1)
+        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(b)),
+                     "n"(WARP_ARRIVALS > 1 ? WARP_ARRIVALS - 1 : 1)
+                     : "memory");
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(b)),
         "r"(bytes)
