@@ -26,6 +26,7 @@ static const struct {
 typedef struct work {
     recurrence_set r;
     bench_setup set;
+    int64_t sequences; // in rows, not in heads
 } work;
 
 static bool check(const bench_case *c, err *e) {
@@ -47,16 +48,30 @@ static void release(void *p) {
     free(w);
 }
 
+// So many sequences as rows, and so many folded into heads.
+static bool make(work *w, int64_t sequences, int64_t folded, err *e) {
+    const bench_case *c = w->set.c;
+    head_shape s = recurrence_shape(c, folded, kinds[c->op->kind].decay, kinds[c->op->kind].erase);
+    bool keyed = c->at[AXIS_KEYS] != AXIS_UNSET;
+    w->sequences = sequences;
+    return recurrence_make(&w->r, &w->set, s, sequences, sequences * c->at[AXIS_T],
+                           keyed ? (bench_keys)c->at[AXIS_KEYS] : BENCH_KEYS_RANDOM, s.beta_max, e);
+}
+
 static void *prepare(const bench_setup *set, err *e) {
     const bench_case *c = set->c;
     work *w = mem_zalloc(1, sizeof *w, "a case", e);
     if (!w)
         return NULL;
     w->set = *set;
-    head_shape s = recurrence_shape(c, kinds[c->op->kind].decay, kinds[c->op->kind].erase);
-    bool keyed = c->at[AXIS_KEYS] != AXIS_UNSET;
-    if (!recurrence_make(&w->r, set, s, c->at[AXIS_T],
-                         keyed ? (bench_keys)c->at[AXIS_KEYS] : BENCH_KEYS_RANDOM, s.beta_max, e)) {
+    int64_t B = c->at[AXIS_B];
+    bool in_rows = B > 1 && c->at[AXIS_DOCS] == 1 && !set->kernel && set->be->op->recurrence_rows;
+    bool made = make(w, in_rows ? B : 1, in_rows ? 1 : B, e);
+    if (made && in_rows && !recurrence_takes_rows(&w->r)) {
+        recurrence_free(&w->r);
+        made = make(w, 1, B, e);
+    }
+    if (!made) {
         release(w);
         return NULL;
     }
@@ -99,7 +114,7 @@ static bool stress(work *w, bench_gate *g, err *e) {
     int64_t T = w->r.s.T < TOKENS ? w->r.s.T : TOKENS;
     char how[sizeof g->how];
     double output, state;
-    if (!recurrence_make(&hard, &w->set, s, T, BENCH_KEYS_CORRELATED, 2, e))
+    if (!recurrence_make(&hard, &w->set, s, w->sequences, T, BENCH_KEYS_CORRELATED, 2, e))
         return false;
     bool ok = recurrence_gate(&hard, &output, &state, how, sizeof how, e);
     recurrence_free(&hard);

@@ -124,7 +124,7 @@ static void compare(const reference *f, const recurrence_set *r, const sample *x
 static void rows_said(const recurrence_set *r, char *how, size_t size) {
     size_t at = strlen(how);
     if (r->rows.starts)
-        at += (size_t)snprintf(how + at, size - at, ", %lld documents", (long long)r->rows.n);
+        at += (size_t)snprintf(how + at, size - at, ", %lld rows", (long long)r->rows.n);
     if (r->rows.every && at < size)
         snprintf(how + at, size - at, ", %lld boundary states",
                  (long long)rows_states(&r->rows, r->s.T));

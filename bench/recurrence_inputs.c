@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-head_shape recurrence_shape(const bench_case *c, decay_kind decay, erase_kind erase) {
-    int64_t B = c->at[AXIS_B] == AXIS_UNSET ? 1 : c->at[AXIS_B];
-    return (head_shape){.H = (int)(B * c->at[AXIS_HV]),
-                        .Hk = (int)(B * c->at[AXIS_H]),
+head_shape recurrence_shape(const bench_case *c, int64_t folded, decay_kind decay,
+                            erase_kind erase) {
+    return (head_shape){.H = (int)(folded * c->at[AXIS_HV]),
+                        .Hk = (int)(folded * c->at[AXIS_H]),
                         .K = (int)c->at[AXIS_K],
                         .V = (int)c->at[AXIS_V],
                         .n_h = c->at[AXIS_N] == AXIS_UNSET ? 1 : (int)c->at[AXIS_N],
@@ -139,16 +139,18 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Rows of the case: its documents, and room for their boundary states.
-static void make_rows(recurrence_set *r, const bench_setup *set, err *e) {
-    int64_t n = set->c->at[AXIS_DOCS], every = set->c->at[AXIS_EVERY], heads = r->s.s.H;
+// Rows of the case: its sequences or documents, and room for their boundary states.
+static void make_rows(recurrence_set *r, const bench_setup *set, int64_t sequences, err *e) {
+    bool even = sequences > 1;
+    int64_t n = even ? sequences : set->c->at[AXIS_DOCS], every = set->c->at[AXIS_EVERY],
+            heads = r->s.s.H;
     uint64_t rng = set->seed ^ UINT64_C(0x646f6373);
     if (n > 1) {
         r->starts = mem_zalloc((size_t)n + 1, sizeof *r->starts, "documents", e);
         if (!r->starts)
             return;
         for (int64_t i = 1; i < n; i++)
-            r->starts[i] = random_below(&rng, r->s.T + 1);
+            r->starts[i] = even ? i * r->s.T / n : random_below(&rng, r->s.T + 1);
         r->starts[n] = r->s.T;
         qsort(r->starts, (size_t)n + 1, sizeof *r->starts, by_number);
         r->rows.starts = r->starts;
@@ -165,8 +167,14 @@ int64_t recurrence_docs(const recurrence_set *r) {
     return r->rows.starts ? r->rows.n : 1;
 }
 
-bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t T,
-                     bench_keys keys, double beta_max, err *e) {
+bool recurrence_takes_rows(recurrence_set *r) {
+    backend *be = r->be;
+    be->recurrence = r->form;
+    return be->op->recurrence_rows && be->op->recurrence_rows(be, &r->s, &r->rows, r->state, r->o);
+}
+
+bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t sequences,
+                     int64_t T, bench_keys keys, double beta_max, err *e) {
     static const recurrence_form forms[] = {RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK,
                                             RECURRENCE_PORTABLE};
     backend *be = set->be;
@@ -192,7 +200,7 @@ bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, in
         r->s.a = op->alloc(be, T, (int64_t)s.H * s.K);
         r->s.b = op->alloc(be, T, (int64_t)s.Hk * s.K);
     }
-    make_rows(r, set, &own);
+    make_rows(r, set, sequences, &own);
     r->state = op->alloc_exact(be, recurrence_docs(r) * s.H * s.K, s.V);
     r->o = op->alloc(be, T, (int64_t)s.H * s.V);
     if (be->fail.code == ERR_NONE && own.code == ERR_NONE && !zeros) {

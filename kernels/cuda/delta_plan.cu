@@ -150,8 +150,9 @@ static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int
     if (p.early == s->n_rows)
         first.add(p.inner_pieces * ends, end);
     p.first_pass = first.us();
-    p.scan = p.segments > 2 ? (p.segments - 2) * hop_us((double)p.longer[2] * s->H, s->V, processors) +
-                                     PASS_US : 0;
+    p.scan = p.segments > 2
+                 ? (p.segments - 2) * hop_us((double)p.longer[2] * s->H, s->V, processors) + PASS_US
+                 : 0;
     return p;
 }
 

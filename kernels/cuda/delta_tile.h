@@ -83,12 +83,13 @@ struct delta_gates {
     float end;   // 2^c_last
     float none;  // to whole 16 bytes
     // Calls without decays have none of the rest.
-    float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2; wide: c_i as
-                                  // the sum of two floats
-    float from_start[CHUNK];      // 2^c_i
-    uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
-    float query[CHUNK];           // scale 2^c of a token's last row
-    float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row, unless wide
+    float up[CHUNK],
+        down[CHUNK];            // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2; wide: c_i as
+                                // the sum of two floats
+    float from_start[CHUNK];    // 2^c_i
+    uint32_t to_end[CHUNK / 2]; // 2^(c_last - c_i), fp16, two rows a word
+    float query[CHUNK];         // scale 2^c of a token's last row
+    float up_query[CHUNK];      // scale 2^(c - mid) of a token's last row, unless wide
 };
 static __host__ __device__ constexpr uint32_t gates_bytes(bool gated) {
     return gated ? sizeof(delta_gates) : offsetof(delta_gates, up);
