@@ -123,7 +123,7 @@ GENCODE  := $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
             -gencode arch=compute_80,code=compute_80
 CU_OBJ   := $(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard kernels/cuda/*.cu))
 
-$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h kernels/*.h) core/backend.h core/steps.h core/mat.h
+$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h kernels/*.h) core/backend.h core/rows.h core/steps.h core/mat.h
 	@mkdir -p $(@D)
 	$(call SAY,nvcc)
 	$(Q)$(NVCC) -std=c++17 -O3 -lineinfo -I. $(GENCODE) -Xcompiler -fPIC,-Wall -c -o $@ $<

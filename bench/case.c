@@ -26,6 +26,8 @@ const axis_spec bench_axes[N_AXES] = {
     [AXIS_KEYS] = {"keys", "random|correlated|same", 0, 2, "directions of the keys"},
     [AXIS_INPUT] = {"input", "random|zeros", 0, 1, "zeros are faster than real numbers"},
     [AXIS_FORM] = {"form", "auto|step|chunk|portable", 0, 3, "form of a recurrence"},
+    [AXIS_DOCS] = {"docs", NULL, 1, 1 << 20, "documents of uneven lengths in a row"},
+    [AXIS_EVERY] = {"every", NULL, 0, BIG, "tokens between boundary states, 0 for none"},
     [AXIS_DTYPE] = {"dtype", "f32|tf32|bf16|f64", 0, 3, "number format"},
     [AXIS_DEVICE] = {"device", "cpu|cuda", 0, 1, "where"},
     [AXIS_THREADS] = {"threads", NULL, 1, 1024, "threads on the CPU"},
@@ -33,9 +35,14 @@ const axis_spec bench_axes[N_AXES] = {
 
 // Axes that say how and not what: the name shows them only when they are not the usual.
 static const int64_t usual[N_AXES] = {
-    [AXIS_B] = 1,    [AXIS_T] = 1,     [AXIS_K] = 1,    [AXIS_V] = 1,
-    [AXIS_N] = 1,    [AXIS_D] = 1,     [AXIS_W] = 1,    [AXIS_BETA] = 1,
-    [AXIS_KEYS] = 0, [AXIS_INPUT] = 0, [AXIS_FORM] = 0, [AXIS_THREADS] = 1};
+    [AXIS_B] = 1,    [AXIS_T] = 1,    [AXIS_K] = 1,     [AXIS_V] = 1,      [AXIS_N] = 1,
+    [AXIS_D] = 1,    [AXIS_W] = 1,    [AXIS_BETA] = 1,  [AXIS_KEYS] = 0,   [AXIS_INPUT] = 0,
+    [AXIS_FORM] = 0, [AXIS_DOCS] = 1, [AXIS_EVERY] = 0, [AXIS_THREADS] = 1};
+
+// Axes younger than results that are kept: cases that have them as usual are called what they were.
+static bool said(int axis, int64_t v) {
+    return v != AXIS_UNSET && !((axis == AXIS_DOCS || axis == AXIS_EVERY) && v == usual[axis]);
+}
 
 const char *axis_choice(axis_id axis, int64_t value) {
     static _Thread_local char buf[4][24];
@@ -121,7 +128,7 @@ json_t *case_params(const bench_case *c) {
     bool ok = json_object_set_new(o, "op", json_string(c->op->name)) == 0;
     for (int i = 0; i < N_AXES && ok; i++) {
         const char *word = axis_choice((axis_id)i, c->at[i] == AXIS_UNSET ? 0 : c->at[i]);
-        if (c->at[i] != AXIS_UNSET)
+        if (said(i, c->at[i]))
             ok = json_object_set_new(o, bench_axes[i].name,
                                      word ? json_string(word) : json_integer(c->at[i])) == 0;
     }

@@ -32,6 +32,8 @@ typedef enum {
     AXIS_KEYS,  // directions of keys
     AXIS_INPUT, // zeros run faster than numbers do (fault B134)
     AXIS_FORM,  // the step form or the chunk form of a recurrence
+    AXIS_DOCS,  // documents that the tokens of a row are cut into
+    AXIS_EVERY, // tokens from one boundary state to the next; 0: none
     AXIS_DTYPE,
     AXIS_DEVICE,
     AXIS_THREADS, // on the CPU

@@ -3,8 +3,8 @@
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o delta_rate bench/delta_rate.cu kernels/cuda/delta{,_plan}.cu
 //   ./delta_rate check     every case's relative L2 error of outputs and states; exit status 1 above what is allowed
 //   ./delta_rate time      medians of 20 calls by events, inputs in cache where they fit (2048 tokens, repeated)
-//   ./delta_rate check|time pairs [NAME], check|time single [NAME]    the first pass in clusters of two blocks or
-//                          not, whatever the cost model says; only problems that hold NAME
+//   ./delta_rate check|time auto|pairs|single [NAME]    the first pass as the cost model says, in clusters of two blocks,
+//                          or not; only problems that hold NAME
 // Keys are unit vectors. "four keys" and "one key" repeat with 5 % and 2 % of noise, beta uniform below 2.
 #include "kernels/cuda/delta.h"
 
@@ -20,16 +20,33 @@ typedef enum { RANDOM_KEYS, FOUR_KEYS, ONE_KEY, ZERO_KEYS } key_kind;
 // NONE; WEAK: about -1e-3 a token; LOGISTIC: ln of a sigmoid, as gates start; MIXED: -500 to 0 side by side.
 typedef enum { NO_GATE, WEAK, LOGISTIC, MIXED } gate_kind;
 
+enum { ROWS = 16 };
 struct problem {
     const char *name;
     int rows;
-    long tokens;
+    long tokens; // of each row
     int H, Hk, K, V, n_h;
     gate_kind gate;
     key_kind keys;
-    double beta_max; // times a logistic number; negative: every beta is this without its sign
-    int segments;    // 0: as the cost model says
+    double beta_max;   // times a logistic number; negative: every beta is this without its sign
+    int segments;      // 0: as the cost model says
+    long every;        // tokens between boundary states; 0: none
+    long uneven[ROWS]; // tokens of the rows where `tokens` is 0
+    long length(int row) const {
+        return tokens ? tokens : uneven[row];
+    }
+    long start(int row) const {
+        return row == 0 ? 0 : start(row - 1) + length(row - 1);
+    }
+    long boundaries(int row) const { // of the rows before it
+        return row == 0 || !every ? 0 : boundaries(row - 1) + (length(row - 1) + every - 1) / every;
+    }
 };
+#define ODD_ROWS                                                                                   \
+    { 200, 0, 1, 1000, 2, 63, 64, 65 }
+// 32768 tokens cut at ten random places.
+#define DOCUMENTS                                                                                  \
+    { 3001, 96, 9542, 1715, 640, 5203, 27, 4096, 7011, 1200, 237 }
 
 static const problem checks[] = {
     {"one chunk", 1, 64, 1, 1, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1},
@@ -59,6 +76,26 @@ static const problem checks[] = {
     {"one key, 6 segments", 1, 2000, 1, 1, 128, 128, 1, NO_GATE, ONE_KEY, 2, 6},
     {"logistic gates, 6 segments", 1, 2000, 3, 3, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 6},
     {"2 micro-steps, 5 segments", 1, 1000, 2, 2, 128, 128, 2, NO_GATE, RANDOM_KEYS, 2, 5},
+    {"uneven rows", 8, 0, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1, 0, ODD_ROWS},
+    {"uneven rows, gates", 8, 0, 4, 2, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 1, 0, ODD_ROWS},
+    {"uneven rows, 5 segments", 8, 0, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 5, 0, ODD_ROWS},
+    {"uneven rows, 9 segments", 8, 0, 3, 1, 128, 128, 1, NO_GATE, RANDOM_KEYS, 2, 9, 0, ODD_ROWS},
+    {"uneven rows, mixed gates", 8, 0, 3, 3, 128, 128, 1, MIXED, RANDOM_KEYS, 1, 6, 0, ODD_ROWS},
+    {"uneven rows, 3 micro-steps", 8, 0, 2, 2, 128, 128, 3, LOGISTIC, RANDOM_KEYS, 2, 7, 0,
+     ODD_ROWS},
+    {"uneven rows, K 96, V 200", 8, 0, 2, 1, 96, 200, 2, WEAK, RANDOM_KEYS, 1, 6, 0, ODD_ROWS},
+    {"uneven rows, as it comes", 8, 0, 4, 4, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0, 0, ODD_ROWS},
+    {"boundary states", 1, 1500, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1, 64},
+    {"boundary states, gates", 2, 1000, 2, 2, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 1, 64},
+    {"boundary states, 6 segments", 1, 1500, 2, 2, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 6, 128},
+    {"boundary states, one key", 1, 1000, 2, 2, 128, 128, 1, WEAK, ONE_KEY, 2, 4, 64},
+    {"boundary states every 50", 1, 1500, 2, 2, 64, 96, 1, LOGISTIC, RANDOM_KEYS, 1, 3, 50},
+    {"boundary states, 2 micro-steps", 1, 500, 2, 1, 128, 256, 2, WEAK, RANDOM_KEYS, 2, 4, 96},
+    {"boundary states, 3 micro-steps", 1, 500, 2, 2, 128, 128, 3, NO_GATE, RANDOM_KEYS, 2, 3, 64},
+    {"boundary states, 4 micro-steps", 1, 300, 2, 2, 128, 128, 4, LOGISTIC, RANDOM_KEYS, 2, 3, 8},
+    {"uneven rows, boundary states", 8, 0, 2, 2, 128, 128, 1, LOGISTIC, RANDOM_KEYS, 1, 5, 64,
+     ODD_ROWS},
+    {"the same without gates", 8, 0, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 5, 128, ODD_ROWS},
 };
 
 static const problem timings[] = {
@@ -71,6 +108,14 @@ static const problem timings[] = {
     {"DeltaProduct n_h=3 1x32768x8", 1, 32768, 8, 8, 128, 128, 3, NO_GATE, RANDOM_KEYS, 2, 0},
     {"Gated DeltaNet 1x32768, 16/32", 1, 32768, 32, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0},
     {"Gated DeltaNet 1x131072x8", 1, 131072, 8, 8, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0},
+    {"11 uneven rows, 32768x16", 11, 0, 16, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0, 0, DOCUMENTS},
+    {"11 uneven rows, no gates", 11, 0, 16, 16, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 0, 0,
+     DOCUMENTS},
+    {"11 uneven rows in one pass", 11, 0, 16, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 1, 0,
+     DOCUMENTS},
+    {"1x32768x16, states every 64", 1, 32768, 16, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0, 64},
+    {"the same, no gates", 1, 32768, 16, 16, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 0, 64},
+    {"1x32768x16, states every 1024", 1, 32768, 16, 16, 128, 128, 1, WEAK, RANDOM_KEYS, 1, 0, 1024},
 };
 
 static void need(cudaError_t r, const char *what) {
@@ -118,7 +163,7 @@ static void unit(float *p, int n) {
 struct inputs {
     std::vector<float> q, k, v, beta, decay, state;
     explicit inputs(const problem &p, long distinct = LONG_MAX) {
-        const long all = p.rows * p.tokens, T = std::min(all, distinct), M = T * p.n_h;
+        const long all = p.start(p.rows), T = std::min(all, distinct), M = T * p.n_h;
         for (long i = 0; i < T * p.Hk * p.K; i++)
             q.push_back(gauss());
         for (long i = 0; i < T * p.Hk; i++)
@@ -179,13 +224,14 @@ struct session {
     delta_call call = {};
     delta_plan plan;
     float *state, *scratch = NULL;
+    std::vector<delta_row> rows;
     std::vector<void *> held;
-    size_t outputs;
+    size_t outputs, on_the_way = 0; // numbers
     session(const problem &p, const inputs &x, int processors, int paired) {
         bf16 *q = as_bf16(x.q), *k = as_bf16(x.k), *v = as_bf16(x.v);
         float *beta = on_device(x.beta), *decay = on_device(x.decay);
         state = on_device(x.state);
-        outputs = (size_t)p.rows * p.tokens * p.H * p.V;
+        outputs = (size_t)p.start(p.rows) * p.H * p.V;
         need(cudaMalloc(&call.o, outputs * sizeof(bf16)), "memory");
         need(cudaMemset(call.o, 0xff, outputs * sizeof(bf16)), "poison"); // NaN unless written
         call.q = q;
@@ -204,6 +250,21 @@ struct session {
         call.T = p.tokens;
         call.n_rows = p.rows;
         call.scale = 1 / sqrtf((float)p.K);
+        call.every = p.every;
+        if (p.every) {
+            on_the_way = (size_t)p.boundaries(p.rows) * p.H * p.K * p.V;
+            need(cudaMalloc(&call.states, on_the_way * sizeof(float)), "memory");
+            need(cudaMemset(call.states, 0xff, on_the_way * sizeof(float)), "poison");
+            call.ldstates = p.V;
+        }
+        if (!p.tokens) {
+            std::vector<int64_t> starts;
+            for (int i = 0; i <= p.rows; i++)
+                starts.push_back(p.start(i));
+            rows.resize(p.rows);
+            call.n_rows = delta_rows_of(&call, starts.data(), p.rows, rows.data());
+            call.rows = rows.data();
+        }
         plan = delta_plan_for(&call, processors, p.segments);
         if (paired >= 0)
             plan.paired = paired != 0;
@@ -212,7 +273,7 @@ struct session {
             need(cudaMalloc(&scratch, floats * sizeof(float)), "memory");
             need(cudaMemset(scratch, 0xff, floats * sizeof(float)), "poison");
         }
-        held = {q, k, v, beta, decay, state, call.o, scratch};
+        held = {q, k, v, beta, decay, state, call.o, call.states, scratch};
     }
     void run() {
         need(delta_run(call, &plan, state, call.V, scratch, 0), "launch");
@@ -226,11 +287,23 @@ struct session {
 // Adds the squares of differences and of references of one head.
 static void compare_head(const problem &p, const inputs &x, int row, int h,
                          const std::vector<bf16> &o, const std::vector<float> &state,
-                         double *sums) {
+                         const std::vector<float> &on_the_way, double *sums) {
     const int hk = h / (p.H / p.Hk), K = p.K, V = p.V;
     const size_t head = ((size_t)row * p.H + h) * K * V;
     std::vector<double> S(x.state.begin() + head, x.state.begin() + head + (size_t)K * V), w(V);
-    for (long t = row * p.tokens; t < (row + 1) * p.tokens; t++) {
+    auto compare_state = [&](const float *x, double *sum) {
+        for (size_t i = 0; i < S.size(); i++) {
+            double e = (double)x[i] - S[i];
+            sum[0] += e * e;
+            sum[1] += S[i] * S[i];
+        }
+    };
+    const long start = p.start(row);
+    for (long t = start; t < start + p.length(row); t++) {
+        if (p.every && (t - start) % p.every == 0)
+            compare_state(&on_the_way[((p.boundaries(row) + (t - start) / p.every) * p.H + h) *
+                                      (size_t)(K * V)],
+                          sums + 4);
         if (p.gate != NO_GATE)
             for (double &s : S)
                 s *= exp((double)x.decay[t * p.H + h]);
@@ -254,11 +327,7 @@ static void compare_head(const problem &p, const inputs &x, int row, int h,
             sums[1] += y * y;
         }
     }
-    for (size_t i = 0; i < S.size(); i++) {
-        double e = (double)state[head + i] - S[i];
-        sums[2] += e * e;
-        sums[3] += S[i] * S[i];
-    }
+    compare_state(&state[head], sums + 2);
 }
 
 // bfloat16 outputs are off by 1.7e-3 through their own rounding, the kernel by up to 4.8e-3 (docs/kernels.md). A state that
@@ -278,15 +347,22 @@ static bool check(const problem &p, int processors, int paired) {
          "results");
     need(cudaMemcpy(state.data(), s.state, state.size() * sizeof(float), cudaMemcpyDeviceToHost),
          "results");
-    double sums[4] = {};
+    std::vector<float> on_the_way(s.on_the_way);
+    need(cudaMemcpy(on_the_way.data(), s.call.states, on_the_way.size() * sizeof(float),
+                    cudaMemcpyDeviceToHost),
+         "results");
+    double sums[6] = {};
     for (int row = 0; row < p.rows; row++)
         for (int h = 0; h < p.H; h++)
-            compare_head(p, x, row, h, o, state, sums);
-    const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]);
-    const bool good =
-        in_o <= ALLOWED_IN_OUTPUTS && in_state <= allowed_in_state(p); // false for NaN
-    printf("%-28s %2d segments  o %.2e  state %.2e%s\n", p.name, s.plan.segments, in_o, in_state,
-           good ? "" : "  WRONG");
+            compare_head(p, x, row, h, o, state, on_the_way, sums);
+    const double in_o = sqrt(sums[0] / sums[1]), in_state = sqrt(sums[2] / sums[3]),
+                 on_way = p.every ? sqrt(sums[4] / sums[5]) : 0;
+    const bool good = in_o <= ALLOWED_IN_OUTPUTS && in_state <= allowed_in_state(p) &&
+                      on_way <= allowed_in_state(p); // false for NaN
+    printf("%-30s %2d segments  o %.2e  state %.2e", p.name, s.plan.segments, in_o, in_state);
+    if (p.every)
+        printf("  boundaries %.2e", on_way);
+    printf("%s\n", good ? "" : "  WRONG");
     return good;
 }
 
@@ -320,10 +396,13 @@ int main(int argc, char **argv) {
     printf("%s\n", device.name);
     int paired = -1; // as the cost model says
     if (argc > 2)
-        paired = !strcmp(argv[2], "pairs") ? 1 : !strcmp(argv[2], "single") ? 0 : -2;
+        paired = !strcmp(argv[2], "pairs")    ? 1
+                 : !strcmp(argv[2], "single") ? 0
+                 : !strcmp(argv[2], "auto")   ? -1
+                                              : -2;
     if (argc < 2 || argc > 4 || paired == -2 ||
         (strcmp(argv[1], "check") && strcmp(argv[1], "time"))) {
-        printf("usage: delta_rate check|time [pairs|single [NAME]]\n");
+        printf("usage: delta_rate check|time [auto|pairs|single [NAME]]\n");
         return 2;
     }
     bool good = true;

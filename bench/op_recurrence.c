@@ -32,6 +32,9 @@ static bool check(const bench_case *c, err *e) {
     if (c->at[AXIS_HV] % c->at[AXIS_H] != 0)
         return err_set(e, ERR_USAGE, "%lld value heads are no multiple of %lld key heads",
                        (long long)c->at[AXIS_HV], (long long)c->at[AXIS_H]);
+    if (c->at[AXIS_DOCS] > c->at[AXIS_T])
+        return err_set(e, ERR_USAGE, "%lld documents of %lld tokens", (long long)c->at[AXIS_DOCS],
+                       (long long)c->at[AXIS_T]);
     if (c->at[AXIS_B] * c->at[AXIS_HV] > 1 << 20)
         return err_set(e, ERR_USAGE, "more than a million heads");
     return true;
@@ -54,6 +57,11 @@ static void *prepare(const bench_setup *set, err *e) {
     bool keyed = c->at[AXIS_KEYS] != AXIS_UNSET;
     if (!recurrence_make(&w->r, set, s, c->at[AXIS_T],
                          keyed ? (bench_keys)c->at[AXIS_KEYS] : BENCH_KEYS_RANDOM, s.beta_max, e)) {
+        release(w);
+        return NULL;
+    }
+    if (set->kernel && (w->r.rows.starts || w->r.rows.every)) {
+        err_set(e, ERR_UNSUPPORTED, "plugins take one row, and give no boundary states");
         release(w);
         return NULL;
     }
@@ -117,8 +125,8 @@ static bool gate(void *p, bench_gate *g, err *e) {
 // On a GPU dense tiles of a chunk of 64, residual route, everything fused (performance notes, section
 // 2.1); for single tokens, and on a CPU, where no tile is faster than a multiplication, step by step.
 static void cost(const bench_case *c, const void *p, bench_cost *out) {
-    (void)p;
     enum { CHUNK = 64 };
+    const work *w = p; // NULL before its documents are cut
     const bench_op *op = c->op;
     double K = (double)c->at[AXIS_K], V = (double)c->at[AXIS_V], C = CHUNK;
     double n = c->at[AXIS_N] == AXIS_UNSET ? 1 : (double)c->at[AXIS_N];
@@ -152,9 +160,14 @@ static void cost(const bench_case *c, const void *p, bench_cost *out) {
     double exact_size = size > 4 ? size : 4;
     out->flop = flop * N;
     // A prompt's state is read once and written once; for single tokens it is all that counts.
+    double states =
+        2 * (double)c->at[AXIS_DOCS] + (w ? (double)rows_states(&w->r.rows, w->r.s.T) : 0);
     out->bytes = N * (numbers * size + exact * exact_size) +
-                 2 * (double)c->at[AXIS_B] * Hv * K * V * exact_size;
-    out->chain = T < CHUNK / 4 ? 1 : ceil(T * n / C);
+                 states * (double)c->at[AXIS_B] * Hv * K * V * exact_size;
+    double longest = w && w->r.starts ? 0 : T;
+    for (int64_t i = 0; w && w->r.starts && i < w->r.rows.n; i++)
+        longest = fmax(longest, (double)(w->r.starts[i + 1] - w->r.starts[i]));
+    out->chain = T < CHUNK / 4 ? 1 : ceil(longest * n / C);
     out->items = (double)c->at[AXIS_B] * T;
     out->item = "tokens";
 }
@@ -169,12 +182,15 @@ static double bytes(const bench_case *c) {
     double n = c->at[AXIS_N] == AXIS_UNSET ? 1 : (double)c->at[AXIS_N];
     double per = ((n + 4) * (double)(c->at[AXIS_H] * c->at[AXIS_K]) +
                   (n + 1) * (double)(c->at[AXIS_HV] * c->at[AXIS_V]));
-    return B * T * per * case_esize(c);
+    double Hv = (double)c->at[AXIS_HV], docs = (double)c->at[AXIS_DOCS],
+           every = (double)c->at[AXIS_EVERY], states = docs + (every > 0 ? T / every + docs : 0);
+    return B * (T * per * case_esize(c) +
+                states * Hv * (double)(c->at[AXIS_K] * c->at[AXIS_V]) * sizeof(float));
 }
 
 #define ALL                                                                                        \
     (BIT(AXIS_B) | BIT(AXIS_T) | BIT(AXIS_H) | BIT(AXIS_HV) | BIT(AXIS_K) | BIT(AXIS_V) |          \
-     BIT(AXIS_INPUT) | BIT(AXIS_FORM))
+     BIT(AXIS_INPUT) | BIT(AXIS_FORM) | BIT(AXIS_DOCS) | BIT(AXIS_EVERY))
 #define KEYED (ALL | BIT(AXIS_KEYS) | BIT(AXIS_BETA))
 #define SIZES "B=1 T=1024 H=4 K=64 V=64"
 

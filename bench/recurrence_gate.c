@@ -7,6 +7,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_HEADS = 6, COLUMNS = 16 };
 // Token-heads times K x columns that the CPU does in about a second.
@@ -44,6 +45,7 @@ static void bring(backend *be, mat from, int64_t first, backend *host, mat to, d
 typedef struct reference {
     backend *be; // CPU, float64
     steps s;
+    step_rows rows;
     mat state, o;
 } reference;
 
@@ -66,7 +68,10 @@ static bool make(reference *f, const recurrence_set *r, const sample *x, double 
     f->s.decay = mat_none(r->s.decay) ? MAT_NONE : op->alloc(f->be, T, n * wide);
     f->s.a = mat_none(r->s.a) ? MAT_NONE : op->alloc(f->be, T, n * K);
     f->s.b = mat_none(r->s.b) ? MAT_NONE : op->alloc(f->be, T, n * K);
-    f->state = op->alloc(f->be, n * K, x->columns);
+    f->rows = r->rows;
+    if (r->rows.every)
+        f->rows.states = op->alloc(f->be, rows_states(&r->rows, T) * n * K, x->columns);
+    f->state = op->alloc(f->be, recurrence_docs(r) * n * K, x->columns);
     f->o = op->alloc(f->be, T, n * x->columns);
     if (!backend_check(f->be, e))
         return false;
@@ -87,6 +92,19 @@ static bool make(reference *f, const recurrence_set *r, const sample *x, double 
     return backend_check(r->be, e) && backend_check(f->be, e);
 }
 
+// States of the sampled heads, of documents or of boundaries.
+static void compare_states(const reference *f, const recurrence_set *r, const sample *x, mat ours,
+                           mat theirs, double *v, double *w, double *off, double *all) {
+    const head_shape *s = &r->s.s;
+    for (int64_t d = 0; d < theirs.rows / (x->n * s->K); d++)
+        for (int64_t i = 0; i < x->n; i++) {
+            mat S = mat_rows(ours, (d * s->H + x->head[i]) * s->K, s->K);
+            r->be->op->read(r->be, mat_cols(S, x->first, x->columns), v);
+            f->be->op->read(f->be, mat_rows(theirs, (d * x->n + i) * s->K, s->K), w);
+            bench_add_squares(v, w, (int64_t)s->K * x->columns, off, all);
+        }
+}
+
 static void compare(const reference *f, const recurrence_set *r, const sample *x, double *v,
                     double *w, double *error, double *state_error) {
     const head_shape *s = &r->s.s;
@@ -96,13 +114,20 @@ static void compare(const reference *f, const recurrence_set *r, const sample *x
         r->be->op->read(r->be, mat_cols(r->o, h * s->V + x->first, x->columns), v);
         f->be->op->read(f->be, part(f->o, i, x->columns), w);
         bench_add_squares(v, w, r->s.T * x->columns, &off, &all);
-        mat S = mat_cols(mat_rows(r->state, h * s->K, s->K), x->first, x->columns);
-        r->be->op->read(r->be, S, v);
-        f->be->op->read(f->be, mat_rows(f->state, i * s->K, s->K), w);
-        bench_add_squares(v, w, (int64_t)s->K * x->columns, &state_off, &state_all);
     }
+    compare_states(f, r, x, r->state, f->state, v, w, &state_off, &state_all);
+    compare_states(f, r, x, r->rows.states, f->rows.states, v, w, &state_off, &state_all);
     *error = bench_relative(off, all);
     *state_error = bench_relative(state_off, state_all);
+}
+
+static void rows_said(const recurrence_set *r, char *how, size_t size) {
+    size_t at = strlen(how);
+    if (r->rows.starts)
+        at += (size_t)snprintf(how + at, size - at, ", %lld documents", (long long)r->rows.n);
+    if (r->rows.every && at < size)
+        snprintf(how + at, size - at, ", %lld boundary states",
+                 (long long)rows_states(&r->rows, r->s.T));
 }
 
 bool recurrence_gate(recurrence_set *r, double *error, double *state_error, char *how, size_t size,
@@ -125,7 +150,7 @@ bool recurrence_gate(recurrence_set *r, double *error, double *state_error, char
     if (!backend_check(r->be, e) || !make(&f, r, &x, v, e))
         goto done;
     f.be->recurrence = RECURRENCE_STEP;
-    f.be->op->recurrence(f.be, &f.s, f.state, f.o);
+    rows_recurrence(f.be, &f.s, &f.rows, f.state, f.o);
     if (!backend_check(f.be, e))
         goto done;
     compare(&f, r, &x, v, w, error, state_error);
@@ -133,9 +158,11 @@ bool recurrence_gate(recurrence_set *r, double *error, double *state_error, char
     snprintf(how, size,
              "%d of %d heads, %d of %d columns, all %lld tokens, against the float64 step form",
              x.n, s->H, x.columns, s->V, (long long)r->s.T);
+    rows_said(r, how, size);
 done:
     if (f.be) {
-        mat all[] = {f.s.q, f.s.k, f.s.v, f.s.beta, f.s.decay, f.s.a, f.s.b, f.state, f.o};
+        mat all[] = {f.s.q, f.s.k, f.s.v,   f.s.beta, f.s.decay,
+                     f.s.a, f.s.b, f.state, f.o,      f.rows.states};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             f.be->op->free(f.be, all[i]);
     }

@@ -4,9 +4,9 @@
 
 #include "bench/recurrence_inputs.h"
 
-// Runs *r once from the zero state over all its tokens and compares outputs and final state with the
-// float64 step form, on the very numbers the device reads. Columns of a state never talk to each
-// other, nor do heads: at most six heads are taken (the first, one that hardly forgets, the last and
+// Runs *r once from the zero state over all its tokens and compares outputs, final states and
+// boundary states with the float64 step form, on the very numbers the device reads. Columns of a
+// state never talk to each other, nor do heads: at most six heads are taken (the first, one that hardly forgets, the last and
 // others), and where the whole would take the CPU more than a second or two fewer of them and some of
 // their columns, over all tokens.
 // error, state_error: relative L2. how: what was compared, in words.

@@ -134,6 +134,37 @@ static void make_pair(recurrence_set *r, uint64_t *rng, bench_keys keys, err *e)
     be->op->free(be, rate);
 }
 
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+// Rows of the case: its documents, and room for their boundary states.
+static void make_rows(recurrence_set *r, const bench_setup *set, err *e) {
+    int64_t n = set->c->at[AXIS_DOCS], every = set->c->at[AXIS_EVERY], heads = r->s.s.H;
+    uint64_t rng = set->seed ^ UINT64_C(0x646f6373);
+    if (n > 1) {
+        r->starts = mem_zalloc((size_t)n + 1, sizeof *r->starts, "documents", e);
+        if (!r->starts)
+            return;
+        for (int64_t i = 1; i < n; i++)
+            r->starts[i] = random_below(&rng, r->s.T + 1);
+        r->starts[n] = r->s.T;
+        qsort(r->starts, (size_t)n + 1, sizeof *r->starts, by_number);
+        r->rows.starts = r->starts;
+        r->rows.n = n;
+    }
+    if (every > 0) {
+        r->rows.every = every;
+        r->rows.states = r->be->op->alloc_exact(
+            r->be, rows_states(&r->rows, r->s.T) * heads * r->s.s.K, r->s.s.V);
+    }
+}
+
+int64_t recurrence_docs(const recurrence_set *r) {
+    return r->rows.starts ? r->rows.n : 1;
+}
+
 bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, int64_t T,
                      bench_keys keys, double beta_max, err *e) {
     static const recurrence_form forms[] = {RECURRENCE_AUTO, RECURRENCE_STEP, RECURRENCE_CHUNK,
@@ -161,9 +192,10 @@ bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, in
         r->s.a = op->alloc(be, T, (int64_t)s.H * s.K);
         r->s.b = op->alloc(be, T, (int64_t)s.Hk * s.K);
     }
-    r->state = op->alloc_exact(be, (int64_t)s.H * s.K, s.V);
+    make_rows(r, set, &own);
+    r->state = op->alloc_exact(be, recurrence_docs(r) * s.H * s.K, s.V);
     r->o = op->alloc(be, T, (int64_t)s.H * s.V);
-    if (be->fail.code == ERR_NONE && !zeros) {
+    if (be->fail.code == ERR_NONE && own.code == ERR_NONE && !zeros) {
         bool unit = s.erase == ERASE_KEY;
         fill(be, &rng, r->s.q, s.Hk, normal, 1, &own);
         op->normalize_heads(be, r->s.q, s.K, HEAD_NORM_L2, 1e-12);
@@ -195,14 +227,32 @@ bool recurrence_make(recurrence_set *r, const bench_setup *set, head_shape s, in
 void recurrence_free(recurrence_set *r) {
     if (!r->be)
         return;
-    mat all[] = {r->s.q, r->s.k, r->s.v, r->s.beta, r->s.decay, r->s.a, r->s.b, r->state, r->o};
+    mat all[] = {r->s.q, r->s.k, r->s.v,   r->s.beta, r->s.decay,
+                 r->s.a, r->s.b, r->state, r->o,      r->rows.states};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         r->be->op->free(r->be, all[i]);
+    free(r->starts);
     *r = (recurrence_set){0};
 }
 
 static mat part(mat m, int64_t rows, int64_t cols) {
     return mat_none(m) ? m : mat_cols(mat_rows(m, 0, rows), 0, cols);
+}
+
+// Documents end at T at the latest.
+static void call_rows(recurrence_set *r, const steps *s, mat o) {
+    step_rows rows = r->rows;
+    int64_t n = recurrence_docs(r), *cut = NULL;
+    if (rows.starts && s->T < r->s.T) {
+        cut = mem_alloc((size_t)n + 1, sizeof *cut, "documents", &r->be->fail);
+        for (int64_t i = 0; cut && i <= n; i++)
+            cut[i] = rows.starts[i] < s->T ? rows.starts[i] : s->T;
+        rows.starts = cut;
+        if (!cut)
+            return;
+    }
+    rows_recurrence(r->be, s, &rows, r->state, o);
+    free(cut);
 }
 
 void recurrence_call(recurrence_set *r, int64_t T, int key_heads) {
@@ -221,7 +271,10 @@ void recurrence_call(recurrence_set *r, int64_t T, int key_heads) {
     mat o = part(r->o, T, H * V), state = mat_rows(r->state, 0, H * K);
     if (!r->kernel) {
         r->be->recurrence = r->form;
-        r->be->op->recurrence(r->be, &s, state, o);
+        if (r->rows.starts || r->rows.every)
+            call_rows(r, &s, o);
+        else
+            r->be->op->recurrence(r->be, &s, state, o);
         return;
     }
     deltop_recurrence call = plugin_call(r->be, &s, state, o);

@@ -44,6 +44,7 @@ typedef enum {
 } recurrence_form;
 
 typedef struct backend backend;
+typedef struct step_rows step_rows; // core/rows.h
 
 // One of several convolutions that read neighbouring columns of one matrix:
 // y = head_norm(act(short_conv(x's columns))), y [T, channels].
@@ -135,8 +136,8 @@ typedef struct backend_ops {
     // kernels/wkv.h
     void (*wkv)(backend *be, mat k, mat v, mat u, mat w, mat state, mat o);
 
-    // Fused operations, NULL where a backend has none: core/forward.h composes them then. Rounding is
-    // that of the composition or less.
+    // Fused operations, NULL where a backend has none: core/forward.h and core/rows.h compose them then.
+    // Rounding is that of the composition or less.
     void (*linear_add)(backend *be, mat x, mat w, mat bias, double scale,
                        mat y); // y += scale (x w^T + bias)
     // False: these parts are not for it, and nothing has been done.
@@ -145,6 +146,8 @@ typedef struct backend_ops {
     bool (*linear_gated)(backend *be, mat x, mat w, activation act, mat y);
     // conv_heads of x w^T's columns, which nobody else reads. False as above.
     bool (*linear_conv)(backend *be, mat x, mat w, const conv_part *part, int n);
+    // core/rows.h: rows of different lengths, states on the way. False: nothing has been done.
+    bool (*recurrence_rows)(backend *be, const steps *s, const step_rows *r, mat state, mat o);
     // Bytes that the device could still give, beside whatever else runs on it.
     int64_t (*free_bytes)(backend *be);
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Times deltop's kernels beside those of FLA, FlashInfer and FlashQLA on one GPU, in turns: for every shape deltop,
-then the peers' variants in rounds, then deltop again.
+then the peers' variants in rounds, then deltop again. Shapes come in order of importance, and what was measured is
+written at once: a run that is ended early has lost nothing but the step it was in.
 
     scripts/peers_gpu.py OUT [--deltop ./deltop] [--only ID ...] [--peers fla flashinfer] [--jobs N]
                          [--time-limit SECONDS]
@@ -9,14 +10,16 @@ Needs PyTorch, Triton and the peers themselves (flash-linear-attention, flashinf
 another apache-tvm-ffi than flashinfer-python and so a run of its own, `--peers flashqla`); deltop is a process of
 its own and is measured by `deltop bench`, with its gate. Writes OUT/run.json (deltop's results, order in time,
 environment) and OUT/fla.json, OUT/flashinfer.json, which `deltop bench --external` reads. scripts/peers_table.py
-makes the table. Every row of a peer is compared with a float64 recurrence (all tokens, three heads) before it is
-timed: eagerly and as replays of a CUDA graph, with warm caches and with 256 MiB overwritten before each call.
+makes the table. Where a peer's kernel leaves the GPU unusable, the shapes behind it go into OUT-again. Every row of a
+peer is compared with a float64 recurrence (all tokens, three heads) before it is timed: eagerly and as replays of a
+CUDA graph, with warm caches and with 256 MiB overwritten before each call.
 """
 import argparse
 import gc
 import itertools
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -199,7 +202,8 @@ def retune():
 
 def compile_share(share, seen):
     """From here on Triton launches nothing. Of the variants its autotuner would try it compiles those whose turn is
-    `share` = "i/n", which n processes at once do n times as fast; later processes find them in Triton's cache."""
+    `share` = "i/n", which n processes at once do n times as fast; later processes find them in Triton's cache. Who has
+    the first variant also has the C compiler make what launches them all."""
     i, n = map(int, share.split("/"))
     turns = itertools.count()
     one = triton.runtime.JITFunction.run
@@ -207,10 +211,12 @@ def compile_share(share, seen):
 
     def run(self, *args, **kw):
         self.nargs = dict(zip(self.arg_names, args))
-        for config in self.prune_configs(kw):
+        for k, config in enumerate(self.prune_configs(kw)):
             if next(turns) % n == i:
                 try:
-                    self.fn.run(*args, **kw, **config.all_kwargs())
+                    kernel = self.fn.run(*args, **kw, **config.all_kwargs())
+                    if k == 0:
+                        triton.runtime.driver.active.launcher_cls(kernel.src, kernel.metadata)
                 except Exception as e:  # one that does not compile is none that tuning will choose
                     seen.append(type(e).__name__)
     triton.runtime.Autotuner.run = run
@@ -218,36 +224,27 @@ def compile_share(share, seen):
 
 
 def compile_one_share(args):
-    """The work of one of --jobs processes. Kernels do not depend on the length, which is short here."""
+    """The work of one of --jobs processes. FLA's kernels do not depend on the length, which is short here; FlashQLA
+    takes whole kernels from a cache of its own and chooses them by length: every n-th shape runs once."""
     start, seen = time.time(), []
+    i, n = map(int, args.share.split("/"))
+    if "flashqla" in args.peers:
+        for s in [s for s in args.shapes if takes("flashqla", s, args.every)][i::n]:
+            for _, call in flashqla_variants(s, make_inputs(s, args.device)):
+                call()
+            torch.cuda.synchronize()
+            print(f"share {i} of {n}, {s['id']}: FlashQLA after {time.time() - start:.1f} s", flush=True)
+    if "fla" not in args.peers:
+        return
     compile_share(args.share, seen)
     for s in args.shapes:
         if takes("fla", s, args.every):
             s = dict(s, T=min(s["T"], 1024))
-            for name, call in fla_variants(s, make_inputs(s, args.device)):
+            for _, call in fla_variants(s, make_inputs(s, args.device)):
                 call()
-            if args.share.startswith("0/"):
+            if i == 0:
                 count = {k: seen.count(k) for k in sorted(set(seen))}
-                print(f"first of {args.jobs} shares, {s['id']}: {count} after {time.time() - start:.1f} s", flush=True)
-
-
-def compile_ahead(args):
-    """Fills Triton's cache with FLA's kernels; the seconds that took. What is missing is compiled in its turn."""
-    start, codes = time.time(), []
-    jobs = [subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{args.jobs}"]) for i in range(args.jobs)]
-    try:
-        import fla.ops  # takes seconds, too
-    except ImportError:
-        pass
-    for job in jobs:
-        try:
-            job.wait(max(0.01, args.jobs_timeout - (time.time() - start)))
-        except subprocess.TimeoutExpired:
-            job.kill()
-        codes.append(job.wait())
-    took = round(time.time() - start, 2)
-    print(f"{took:8.2f} s {args.jobs} processes compiled FLA's kernels; codes {sorted(set(codes))}", flush=True)
-    return took
+                print(f"share 0 of {n}, {s['id']}: FLA {count} after {time.time() - start:.1f} s", flush=True)
 
 
 def deltop_axes(s, cuda):
@@ -267,16 +264,74 @@ class Run:
         self.flush = torch.empty(FLUSH // 4, dtype=torch.int32, device="cuda") if self.cuda else None
         self.doc = dict(command=" ".join(sys.argv), environment=self.environment(), deltop=[], order=[])
         self.peers = {p: dict(peer=p, environment=self.doc["environment"], rows=[]) for p in args.peers}
-        self.step, self.began = "start", time.time()
+        self.step, self.began, self.saving = "start", time.time(), threading.Lock()
+        self.suspect = None  # the peer that left the GPU unusable
+        self.jobs = []
+        threading.Thread(target=self.watch, daemon=True).start()
 
     def watch(self):
-        """A kernel that never ends holds Python inside a wait: what was measured is written, and the process ends."""
-        while time.time() - self.began < self.args.step_timeout:
+        """A kernel that never ends holds Python inside a wait: what was measured is written, and the process ends. So
+        it does where the time is up in the middle of a step."""
+        while time.time() - self.began < self.args.step_timeout and self.left() > -self.args.grace:
             time.sleep(0.5)
-        print(f"{self.step}: longer than {self.args.step_timeout} s", flush=True)
-        self.doc["ended"] = f"{self.step}: no answer"
-        self.save()
+        self.doc["ended"] = f"{self.step}: {'no time' if self.left() < 0 else 'no answer'}"
+        print(self.doc["ended"], flush=True)
+        for job in self.jobs:
+            job.kill()
+        for _ in range(5):
+            try:
+                self.save()
+                break
+            except RuntimeError:  # the other thread is adding to what is being written
+                time.sleep(0.1)
         os._exit(3)
+
+    def compile_ahead(self):
+        """Has FLA's and FlashQLA's kernels compiled by --jobs processes into the caches of Triton and TileLang, while
+        this one compiles FlashInfer's, which it keeps. What is missing then is compiled in its turn."""
+        a, since, codes = self.args, self.begin("kernels ahead"), []
+        others = [p for p in a.peers if p != "flashinfer"]
+        self.jobs = [subprocess.Popen([sys.executable, *sys.argv, "--share", f"{i}/{a.jobs}"])
+                     for i in range(a.jobs if others else 0)]
+        try:
+            self.compile_flashinfer()
+            for job in self.jobs:
+                try:
+                    job.wait(max(0.01, a.jobs_timeout - (time.time() - since)))
+                except subprocess.TimeoutExpired:
+                    job.kill()
+                codes.append(job.wait())
+        finally:
+            for job in self.jobs:
+                job.kill()
+        torch.cuda.empty_cache()
+        self.note("kernels ahead", dict(id=""), since, dict(text=f"{a.jobs} processes, exit codes {sorted(set(codes))}"))
+
+    def compile_flashinfer(self):
+        try:
+            for s in self.args.shapes if "flashinfer" in self.args.peers else []:
+                if takes("flashinfer", s, self.args.every):
+                    for _, call in flashinfer_variants(s, make_inputs(s, "cuda")):
+                        call()
+                    torch.cuda.synchronize()
+                    print(f"{time.time() - self.start:8.2f} s FlashInfer's kernels for {s['id']}", flush=True)
+            if "fla" in self.args.peers:
+                import fla.ops  # takes seconds, too
+        except Exception as e:  # comes again, and into its row, when its turn is there
+            self.failed("flashinfer")
+            print(f"kernels ahead: {type(e).__name__}: {e}"[:300], flush=True)
+
+    def lost(self):
+        """Whether an error left the GPU unusable to this process."""
+        try:
+            torch.cuda.synchronize()
+            return False
+        except Exception:
+            return True
+
+    def failed(self, peer):
+        if self.suspect is None and self.lost():
+            self.suspect = peer
 
     def begin(self, step):
         self.step, self.began = step, time.time()
@@ -308,18 +363,21 @@ class Run:
     def note(self, who, shape, since, seen):
         row = dict(at=round(since - self.start, 2), seconds=round(time.time() - since, 2), who=who, id=shape["id"], **seen)
         self.doc["order"].append(row)
+        self.doc["seconds"] = round(time.time() - self.start, 1)
         print(f"{row['at']:8.2f} s {who:<28}{shape['id']:<30}{row['seconds']:6.2f} s  {seen.get('sm_mhz', '?')} MHz "
               f"{seen.get('text', '')}", flush=True)
+        self.save()
 
     def save(self):
-        os.makedirs(self.args.out, exist_ok=True)
-        for name, doc in [("run", self.doc), *self.peers.items()]:
-            if "rows" in doc:  # graphs are kept in rows while they are measured
-                doc = dict(doc, rows=[{k: v for k, v in r.items() if k != "keep"} for r in doc["rows"]])
-            path = os.path.join(self.args.out, name + ".json")
-            with open(path + ".part", "w") as f:
-                json.dump(doc, f, indent=None, separators=(",", ":"))
-            os.replace(path + ".part", path)
+        with self.saving:
+            os.makedirs(self.args.out, exist_ok=True)
+            for name, doc in [("run", self.doc), *self.peers.items()]:
+                if "rows" in doc:  # graphs are kept in rows while they are measured
+                    doc = dict(doc, rows=[{k: v for k, v in r.items() if k != "keep"} for r in doc["rows"]])
+                path = os.path.join(self.args.out, name + ".json")
+                with open(path + ".part", "w") as f:
+                    json.dump(doc, f, indent=None, separators=(",", ":"))
+                os.replace(path + ".part", path)
 
     def deltop(self, s, turn):
         since, a = self.begin(f"deltop {s['id']}"), self.args
@@ -393,6 +451,7 @@ class Run:
                                 row["graph_note"] = f"{type(g).__name__}: {g}"[:300]
                         live.append((row, modes))
                 except Exception as e:
+                    self.failed(peer)
                     row.update(status="failed", why=f"{type(e).__name__}: {e}"[:500])
                 self.note(f"{peer} {name}: first call", s, since, dict(text=row.get("why") or row.get("graph_note") or
                                                                        f"error {row['error_vs_fp64']['rel_l2']:.2e}"))
@@ -410,31 +469,42 @@ class Run:
                             ms, seen = samples(call, runs, flush, self.card)
                             row["samples_ms"].setdefault(f"{mode}_{kind}", []).extend(round(t, 5) for t in ms)
                     except Exception as e:
+                        self.failed(row["peer"])
                         row.update(status="failed", why=f"{type(e).__name__}: {e}"[:500])
                 row["ms"] = {m: summary(v) for m, v in row["samples_ms"].items()}
                 row["card"] = seen
                 text = " ".join(f"{m} {v['median']:.3f}" for m, v in row["ms"].items())
                 self.note(f"{row['peer']} {row['variant']} {turn + 1}", s, since, dict(seen, text=text))
 
+    def start_over(self, rest):
+        """The shapes `rest` in a new process and in a folder beside; a peer that has lost the GPU before stays out."""
+        a = self.args
+        peers = [p for p in a.peers if not (a.out.endswith("-again") and p == self.suspect)]
+        self.doc["ended"] = f"{self.suspect}: an error left the GPU unusable"
+        print(f"{self.doc['ended']} to this process, {len(rest)} shapes in a new one", flush=True)
+        self.save()
+        command = [a.out + "-again" if x == a.out else x for x in sys.argv]
+        os.execv(sys.executable, [sys.executable, *command, "--time-limit", f"{self.left():.0f}", "--peers", *peers,
+                                  "--only", *rest])
+
     def all(self):
-        shapes = self.args.shapes
-        if self.args.step_timeout:
-            self.begin("start")
-            threading.Thread(target=self.watch, daemon=True).start()
-        for i, s in enumerate(shapes):
+        ids, begun = [s["id"] for s in self.args.shapes], time.time()
+        for i, s in enumerate(self.args.shapes):
             if self.left() < self.args.reserve:
                 print(s["id"], "left out: no time", flush=True)
                 self.doc["order"].append(dict(who="left out", id=s["id"], at=round(time.time() - self.start, 2)))
                 continue
             live, self.doc["at"] = [], s["id"]
-            self.save()
             try:
-                live = self.prepare(s)
+                try:
+                    live = self.prepare(s)
+                except Exception as e:  # of the inputs or of the reference: deltop makes its own
+                    self.note("inputs, float64", s, self.began, dict(text=f"{type(e).__name__}: {e}"[:300]))
                 self.deltop(s, 1)
                 self.measure(s, live)
                 # Late: a second turn here would cost a later shape its first one. The first shapes load libraries.
-                pace = (time.time() - self.start) / (i + 1)
-                if i < 3 or self.left() > pace * (len(shapes) - 1 - i):
+                pace = (time.time() - begun) / (i + 1)
+                if i < 3 or self.left() > pace * (len(ids) - 1 - i):
                     self.deltop(s, 2)
             finally:
                 for row, _ in live:
@@ -442,9 +512,11 @@ class Run:
                 live = None
                 self.save()
             if self.cuda:
-                torch.cuda.empty_cache()
+                if not self.lost():
+                    torch.cuda.empty_cache()
+                elif ids[i + 1:]:
+                    self.start_over(ids[i + 1:])
         self.doc.pop("at", None)
-        self.doc["seconds"] = round(time.time() - self.start, 1)
         self.save()
 
 
@@ -462,13 +534,15 @@ def main():
     p.add_argument("--deltop-rounds", type=int, default=2)
     p.add_argument("--deltop-timeout", type=float, default=60)
     p.add_argument("--tuning-calls", type=int, default=0, help="calls a variant in Triton's autotuner (default: its own way)")
-    p.add_argument("--jobs", type=int, default=0, help="processes that compile FLA's kernels before anything is measured")
+    p.add_argument("--jobs", type=int, default=0,
+                   help="processes that compile the peers' kernels before anything is measured")
     p.add_argument("--jobs-timeout", type=float, default=1e9, help="seconds (default: until they are done)")
     p.add_argument("--share", help=argparse.SUPPRESS)
     p.add_argument("--device", default="cuda", help=argparse.SUPPRESS)
     p.add_argument("--no-graph", action="store_true")
     p.add_argument("--time-limit", type=float, default=1e9, help="seconds; deltop's second turns, then later shapes are left out")
-    p.add_argument("--step-timeout", type=float, default=0, help="seconds after which a step counts as hung (default: never)")
+    p.add_argument("--grace", type=float, default=5, help="seconds after the time limit that a step may still take")
+    p.add_argument("--step-timeout", type=float, default=1e9, help="seconds after which a step counts as hung (default: never)")
     p.add_argument("--reserve", type=float, default=12, help="seconds that a shape needs to be begun")
     args = p.parse_args()
     if args.shapes:
@@ -487,10 +561,12 @@ def main():
     with torch.inference_mode():
         if args.share:
             return compile_one_share(args)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         run = Run(args)
-        if args.jobs and "fla" in args.peers and run.cuda:
-            run.doc["order"].append(dict(at=0, who=f"{args.jobs} processes compile FLA's kernels", id="",
-                                         seconds=compile_ahead(args)))
+        if args.jobs and run.cuda:
+            run.compile_ahead()
+            if run.lost():
+                run.start_over([s["id"] for s in args.shapes])
         if args.tuning_calls and run.cuda:
             short_tuning(args.tuning_calls)
         run.all()

@@ -6,20 +6,23 @@
 # FlashQLA (flash-qla==0.1.3) wants another apache-tvm-ffi than FlashInfer: an environment and a run of its own, with
 # `--peers flashqla`.
 # The first run compiles and tunes FLA's kernels, which takes ten minutes and more on one core; Triton keeps them for
-# later ones, and `--jobs N` has N processes compile them before anything is measured.
-# `--only ID ...` takes some shapes, `--tuning-calls 6` shortens tuning, `--time-limit SECONDS` ends in time.
+# later ones, and `--jobs N` has N processes compile them, and FlashQLA's, before anything is measured.
+# `--only ID ...` takes some shapes, `--tuning-calls 6` shortens tuning, `--time-limit SECONDS` ends in time: shapes come
+# in order of importance, and what was measured until then is in the table.
 set -eu
 name=${1:?a name for the files, such as h200}
 shift
 out=bench/results
 mkdir -p "$out"
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
 code=0
-python3 scripts/peers_gpu.py "$tmp" "$@" || code=$?
-python3 scripts/peers_table.py "$tmp" --markdown "$out/$name-peers.md" --json "$out/$name-peers.json" \
-    --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name${*:+ $*}"
+python3 scripts/peers_gpu.py "$tmp/run" "$@" || code=$?
+[ -d "$tmp/run" ] || exit "$code"
+python3 scripts/peers_table.py "$tmp"/run* --markdown "$out/$name-peers.md" --json "$out/$name-peers.json" \
+    --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name${*:+ $*}" ||
+    { echo "no table; what was measured is in $tmp"; exit 1; }
+rm -rf "$tmp"
 cat "$out/$name-peers.md"
 echo "written: $out/$name-peers.md, $out/$name-peers.json"
 exit "$code"

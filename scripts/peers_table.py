@@ -81,11 +81,18 @@ def gather(docs, peers):
 
 
 def fullest(parts):
-    """Of several runs the sides of one stay together: for each shape those of the run with most right rows."""
+    """Of several runs the sides of one stay together: for each shape those of the run with most right rows. A peer that
+    is right in another run only comes along with deltop's time there."""
     out = {}
+    right = lambda rows: [r for r in rows if r.get("status") == "ok" and (r.get("warm") or r.get("ms"))]
     for key in dict.fromkeys(k for part in parts for k in part):
-        right = lambda part: sum(r.get("status") == "ok" for side in part.get(key, {}).values() for r in side)
-        out[key] = max(parts, key=right).get(key) or next(part[key] for part in parts if key in part)
+        most = max((part[key] for part in parts if key in part), key=lambda sides: sum(map(len, map(right, sides.values()))))
+        out[key] = dict(most)
+        for sides in (part[key] for part in parts if key in part and part[key] is not most):
+            for peer in sides:
+                if peer != "deltop" and right(sides[peer]) and not right(out[key].get(peer, [])):
+                    there = pooled(right(sides.get("deltop", [])), "warm")
+                    out[key][peer] = [r | dict(deltop_there=there) for r in sides[peer]]
     return out
 
 
@@ -147,21 +154,22 @@ def summaries(found):
             row["deltop_not"] = sorted({f"{r['status']}: {r.get('why', '')}" for r in wrong})
         for peer in (p for p in sides if p != "deltop"):
             for r in sides[peer]:
-                e = r.get("error_vs_fp64") or {}
+                e = {k: v for k, v in (r.get("error_vs_fp64") or {}).items() if v == v}  # JSON knows no NaN; `why` says it
                 row["peers"].append(dict(
                     peer=peer, variant=r.get("variant"), status=r.get("status"), why=r.get("why"), error=e.get("rel_l2"),
                     state_error=e.get("state_rel_l2"), first_call_s=r.get("first_call_s"), card=r.get("card"),
-                    graph_note=r.get("graph_note"), ms={m: {k: round(v, 5) for k, v in t.items()}
-                                                         for m, t in (r.get("ms") or {}).items()}))
+                    graph_note=r.get("graph_note"), deltop_there=r.get("deltop_there"),
+                    ms={m: {k: round(v, 5) for k, v in t.items()} for m, t in (r.get("ms") or {}).items()}))
         candidates = [r | dict(peer=p) for p in sides if p != "deltop" for r in sides[p]]
         warm, who, mode = least(candidates, "warm")
         if who:
             cold = least([who], "cold")[0]
             row["best"] = dict(peer=who["peer"], variant=who["variant"], warm=warm, cold=cold, mode=mode,
+                               deltop_there=who.get("deltop_there"),
                                error=(who.get("error_vs_fp64") or {}).get("rel_l2"),
                                sm_mhz=(who.get("card") or {}).get("sm_mhz"))
         if row["deltop"] and row["best"] and row["deltop"]["warm"]:
-            row["times_best"] = row["deltop"]["warm"] / warm
+            row["times_best"] = (who.get("deltop_there") or row["deltop"]["warm"]) / warm
         rows.append(row)
     return rows
 
@@ -206,6 +214,8 @@ def markdown(rows, runs, peers, title, notes):
     for r in rows:
         d, b = r["deltop"] or {}, r["best"] or {}
         who = f"{NAMES.get(b['peer'], b['peer'])} {b['variant']}, {b['mode'].split('_')[0]}" if b else "none"
+        if b.get("deltop_there"):
+            who += f" (another run: deltop {figure(b['deltop_there'])})"
         clocks = sorted({round(c) for c in d.get("sm_mhz", []) if c})
         mhz = "-".join(map(str, clocks[:1] + clocks[-1:] if len(clocks) > 1 else clocks))
         done = "half of it" if r["row"] == "10" else figure(r["done_at"])
@@ -228,9 +238,10 @@ def markdown(rows, runs, peers, title, notes):
         for p in r["peers"]:
             m = lambda k: figure((p["ms"].get(k) or {}).get("median"))
             card = p["card"] or {}
+            there = f"in another run, deltop there {figure(p['deltop_there'])}" if p.get("deltop_there") else ""
             lines.append(f"| {r['text']} | {NAMES.get(p['peer'], p['peer'])} {p['variant']} | {m('eager_warm')} | {m('eager_cold')} | {m('graph_warm')} | "
                          f"{m('graph_cold')} | {small(p['error'])} | {small(p['state_error'])} | {card.get('sm_mhz', '')} | {card.get('watt', '')} | "
-                         f"{'' if p['status'] == 'ok' else p['status'] + ' '}{text(p['why'] or p['graph_note'])} |")
+                         f"{'' if p['status'] == 'ok' else p['status'] + ' '}{text(p['why'] or p['graph_note'])}{there} |")
     for i, run in enumerate(runs):
         if run.get("order"):
             which = f", run {i + 1}" if len(runs) > 1 else ""

@@ -6,6 +6,7 @@
 #include "bench/run.h"
 #include "bench/verdict.h"
 #include "core/nvml.h"
+#include "core/rows.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/files.h"
 #include "tests/worst.h"
@@ -121,6 +122,7 @@ static void parameters_become_the_same_case_again(void **state) {
     assert_true(case_list_read(&l, "gdn T=512 H=2 Hv=4 K=64 V=32 dtype=f64", &e));
     assert_true(case_list_read(&l, "kda T=512 dtype=bf16 device=cuda", &e));
     assert_true(case_list_read(&l, "conv T=5 D=7 W=2", &e));
+    assert_true(case_list_read(&l, "gdn T=512 docs=7 every=64", &e));
     for (size_t i = 0; i < l.n; i++) {
         json_t *p = case_params(&l.v[i]);
         assert_true(case_list_params(&again, p, &e));
@@ -137,6 +139,70 @@ static void parameters_become_the_same_case_again(void **state) {
     case_list_free(&again);
 }
 
+// Baselines without these axes are still matched.
+static void a_case_without_documents_is_called_what_it_was(void **state) {
+    (void)state;
+    case_list l = {0};
+    err e = {0};
+    char name[CASE_NAME];
+    assert_true(case_list_read(&l, "gdn T=512 docs=1,7 every=0,64", &e));
+    assert_string_equal(case_name(&l.v[0], name, sizeof name), "gdn.B1.T512.H4.K64.V64.f32.cpu");
+    assert_string_equal(case_name(&l.v[3], name, sizeof name),
+                        "gdn.B1.T512.H4.K64.V64.docs7.every64.f32.cpu");
+    for (size_t i = 0; i < 4; i++) {
+        json_t *p = case_params(&l.v[i]);
+        assert_int_equal(json_object_get(p, "docs") != NULL, i % 2);
+        assert_int_equal(json_object_get(p, "every") != NULL, i / 2);
+        json_decref(p);
+    }
+    case_list_free(&l);
+}
+
+static bool on_over_the_ends(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
+    (void)r;
+    be->op->recurrence(be, s, mat_rows(state, 0, (int64_t)s->s.H * s->s.K), o);
+    return true;
+}
+static bool boundaries_too_late(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
+    mat half = mat_rows(r->states, 0, (int64_t)s->s.H * s->s.K);
+    step_rows rest = *r;
+    backend_ops own = *be->op, *const all = (backend_ops *)be->op;
+    all->recurrence_rows = NULL;
+    rows_recurrence(be, s, &rest, state, o);
+    *all = own;
+    be->op->copy(be, state, half);
+    return true;
+}
+static void documents_and_boundaries_of_a_wrong_kernel_do_not_pass(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        bool (*kernel)(backend *be, const steps *s, const step_rows *r, mat state, mat o);
+    } wrong[] = {{"gdn T=200 H=2 K=16 V=16 docs=5", on_over_the_ends},
+                 {"gdn T=200 H=2 K=16 V=16 every=100", boundaries_too_late}};
+    err e = {0};
+    backend *be = cpu_open(PRECISION_F32, 1, &e);
+    const backend_ops *own = be->op;
+    for (int i = 0; i < 4; i++) {
+        case_list l = {0};
+        bench_gate g = {.tolerance = 1e-4};
+        backend_ops with = *own;
+        with.recurrence_rows = i % 2 ? wrong[i / 2].kernel : NULL;
+        be->op = &with;
+        assert_true(case_list_read(&l, wrong[i / 2].line, &e));
+        bench_setup set = {.c = &l.v[0], .be = be, .seed = 1};
+        void *work = l.v[0].op->prepare(&set, &e);
+        assert_non_null(work);
+        assert_true(l.v[0].op->gate(work, &g, &e));
+        assert_int_equal(g.passed, i % 2 == 0);
+        assert_true(i % 2 == 0 || g.state_error > 0.1);
+        l.v[0].op->free(work);
+        case_list_free(&l);
+    }
+    be->op = own;
+    backend_close(be);
+}
+
 // Every operation, tiny and odd sizes: prepared, right, timed; the first call is not warm-up (B88).
 static void every_operation_passes_its_gate_at_odd_sizes(void **state) {
     (void)state;
@@ -147,6 +213,8 @@ static void every_operation_passes_its_gate_at_odd_sizes(void **state) {
                                         "gdn B=3 T=37 H=2 Hv=4 K=24 V=20",
                                         "gdn T=200 H=2 K=32 V=32 form=step,chunk",
                                         "gdn T=64 keys=correlated,same",
+                                        "gdn B=2 T=100 H=2 K=16 V=24 docs=9 every=1,16,70",
+                                        "rwkv7 T=100 H=2 K=16 V=16 docs=100",
                                         "gdn T=33 input=zeros",
                                         "deltaproduct T=31 H=2 n=3",
                                         "gdeltaproduct T=65 H=2 n=2",
@@ -207,6 +275,7 @@ static void cases_that_cannot_run_are_rows_and_not_the_end(void **state) {
     assert_true(case_list_read(&l, "gdn H=3 Hv=4 T=8", &e));
     assert_true(case_list_read(&l, "gdn T=8 dtype=bf16", &e)); // not on the CPU
     assert_true(case_list_read(&l, "gdn T=8", &e));
+    assert_true(case_list_read(&l, "gdn T=8 docs=9", &e));
     bench_plan p = {.cases = &l, .seconds = 0.03, .precision = 0.01, .rounds = 1};
     assert_true(bench_run(&p, &r, &e));
     assert_int_equal(r.rows[0].status, ROW_SKIPPED);
@@ -215,6 +284,8 @@ static void cases_that_cannot_run_are_rows_and_not_the_end(void **state) {
     assert_non_null(strstr(r.rows[1].why, "the CPU computes in f32 or f64"));
     assert_int_equal(r.rows[2].status, ROW_OK);
     assert_int_equal(r.rows[2].cold.n, 0);
+    assert_int_equal(r.rows[3].status, ROW_SKIPPED);
+    assert_non_null(strstr(r.rows[3].why, "9 documents of 8 tokens"));
     record_free(&r);
     case_list_free(&l);
 }
@@ -330,6 +401,8 @@ int main(void) {
         cmocka_unit_test(what_is_no_case_is_refused_with_a_sentence),
         cmocka_unit_test(every_suite_reads_and_has_no_case_twice_under_one_name),
         cmocka_unit_test(parameters_become_the_same_case_again),
+        cmocka_unit_test(a_case_without_documents_is_called_what_it_was),
+        cmocka_unit_test(documents_and_boundaries_of_a_wrong_kernel_do_not_pass),
         cmocka_unit_test(every_operation_passes_its_gate_at_odd_sizes),
         cmocka_unit_test(cases_that_cannot_run_are_rows_and_not_the_end),
         cmocka_unit_test(a_run_can_be_stopped),

@@ -221,6 +221,12 @@ static void traced_recurrence(backend *be, const steps *s, mat state, mat o) {
     cuda_recurrence(be, s, state, o);
 }
 
+static bool traced_recurrence_rows(backend *be, const steps *s, const step_rows *r, mat state,
+                                   mat o) {
+    traced span(be, "recurrence of rows");
+    return cuda_recurrence_rows(be, s, r, state, o);
+}
+
 static backend_ops make_table() {
     backend_ops t = {};
     t.alloc = cuda_alloc;
@@ -258,6 +264,7 @@ static backend_ops make_table() {
     t.broadcast = cuda_broadcast;
     t.short_conv = cuda_short_conv;
     t.recurrence = traced_recurrence;
+    t.recurrence_rows = traced_recurrence_rows;
     t.rotate = cuda_rotate;
     t.attention = cuda_attention;
     t.losses = cuda_losses;

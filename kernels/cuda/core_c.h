@@ -9,6 +9,7 @@
 extern "C" {
 #include "core/backend.h"
 #include "core/mem.h"
+#include "core/rows.h"
 #include "kernels/cpu/cpu.h"
 }
 

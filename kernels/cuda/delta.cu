@@ -9,6 +9,8 @@
 #include "kernels/cuda/delta.h"
 #include "kernels/cuda/tensor_map.h"
 
+#include <string.h>
+
 #define PROCESSORS 132 // of an H200
 
 // A log2 decay below this leaves nothing that a float32 sum would see.
@@ -32,90 +34,103 @@ __device__ static float decay_sum(const delta_call &s, int head, int64_t t0, int
     return all;
 }
 
-// What block `index` does. first_pass: segment 0 with its outputs, and ends and transitions of the
-// others but the last; second pass: outputs of the others.
+// What this block does. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
+// but the last; second pass: outputs of the others.
 template <bool gated>
 __device__ static bool task_of(const delta_call &s, bool first_pass, segment_space space,
                                float *state, int64_t ld, delta_task *t, float *shared) {
-    const int per_row = s.H * s.value_blocks;
-    const int64_t outputs = (int64_t)s.n_rows * per_row, heads = (int64_t)s.n_rows * s.H;
-    int64_t i = blockIdx.x;
-    int segment;
-    if (!first_pass) {
-        segment = s.segments == 1 ? 0 : 1 + (int)(i / outputs);
-        i %= outputs;
-        t->kind = TASK_OUTPUT;
-    } else if (i < outputs) {
-        segment = 0;
-        t->kind = TASK_OUTPUT;
-    } else if (
-        s.paired) { // outputs, a block for nothing if they are odd, pairs of end and transition
-        i -= outputs + outputs % 2;
-        if (i < 0)
-            return false;
-        t->kind = i % 2 ? TASK_TRANSITION : TASK_END;
-        segment = 1 + (int)(i / 2 / heads);
-        i = i / 2 % heads;
+    const int per_row = s.H * s.value_blocks; // tasks of a segment with outputs
+    int i = blockIdx.x, segment = 0, place;
+    t->kind = TASK_OUTPUT;
+    t->peers = 1;
+    if (first_pass) {
+        // Outputs that take long, a block for nothing if pairs would begin with an odd one, ends and transitions, the
+        // other outputs.
+        const int each = per_row + s.H, early = s.early * per_row,
+                  ends = early + (s.paired ? early % 2 : 0), late = ends + s.inner_pieces * each;
+        if (i >= ends && i < late) {
+            place = row_with_inner(s, (i - ends) / each, &segment);
+            i = (i - ends) % each;
+            if (s.paired) {
+                t->kind = i % 2 ? TASK_TRANSITION : TASK_END;
+                t->peers = 2;
+                i /= 2;
+            } else {
+                t->kind = i < per_row ? TASK_END : TASK_TRANSITION;
+                i = i < per_row ? i : (i - per_row) * s.value_blocks;
+            }
+        } else {
+            if (i >= early && i < ends)
+                return false;
+            i -= i < early ? 0 : late - early;
+            place = i / per_row;
+            i %= per_row;
+            if (place >= s.n_rows)
+                return false;
+        }
     } else {
-        i -= outputs;
-        segment = 1 + (int)(i / (outputs + heads));
-        i %= outputs + heads;
-        t->kind = i < outputs ? TASK_END : TASK_TRANSITION;
-        if (t->kind == TASK_TRANSITION)
-            i = (i - outputs) * s.value_blocks;
+        const int inner = s.inner_pieces * per_row;
+        if (s.segments > 1 && i < inner)
+            place = row_with_inner(s, i / per_row, &segment);
+        else {
+            place = (i - inner) / per_row;
+            segment = -1; // the last
+        }
+        i %= per_row;
     }
-    t->peers = !first_pass || !s.paired || t->kind == TASK_OUTPUT ? 1 : 2;
-    t->block = (int)(i % s.value_blocks);
-    t->head = (int)(i / s.value_blocks % s.H);
-    t->row = (int)(i / per_row);
+    const delta_row row = row_of(s, place);
+    const int segments = segments_of(s, row);
+    segment = segment < 0 ? segments - 1 : segment;
+    t->block = i % s.value_blocks;
+    t->head = i / s.value_blocks;
     t->key_head = t->head / (s.H / s.Hk);
-    t->token0 = t->row * s.T;
-    const int chunks = s.chunks;
     t->first = segment * s.per_segment;
-    t->last = min(chunks, t->first + s.per_segment);
-    const int64_t head = (int64_t)t->row * s.H + t->head;
-    float *end = space.ends + ((int64_t)segment * heads + head) * s.K * s.V,
-          *before = end - heads * s.K * s.V, *own = state + head * s.K * ld;
-    const bool is_last = t->last == chunks && t->first < chunks;
-    if (t->first >= chunks)
-        return false;
+    t->last = min(row.chunks, t->first + s.per_segment);
+    const int64_t head = (int64_t)row.state * s.H + t->head,
+                  piece = ((int64_t)row.piece0 + segment) * s.H + t->head;
+    float *end = space.ends + piece * s.K * s.V, *before = end - (int64_t)s.H * s.K * s.V,
+          *own = state + head * s.K * ld;
     t->from = segment == 0 ? own : t->kind == TASK_OUTPUT ? before : NULL;
     t->from_ld = segment == 0 ? ld : s.V;
     t->to = end;
     t->to_ld = s.V;
-    if (is_last) {
-        if (t->kind != TASK_OUTPUT)
-            return false; // nobody asks for it
+    if (segment == segments - 1) {
         t->to = own;
         t->to_ld = ld;
     } else if (t->kind == TASK_TRANSITION) {
-        t->to = space.transitions + ((int64_t)segment * heads + head) * s.K * s.K;
+        t->to = space.transitions + piece * s.K * s.K;
         t->to_ld = s.K;
     } else if (t->kind == TASK_OUTPUT && segment > 0)
         t->to = NULL;
     if constexpr (gated) {
-        if (t->kind == TASK_OUTPUT)
-            return true;
-        const int64_t t1 = min(s.T, (int64_t)t->last * s.tokens) + t->token0;
+        const int64_t t0 = row.token0,
+                      t1 = t0 + min((int64_t)row.tokens, (int64_t)t->last * s.tokens);
         const bool gone =
-            decay_sum(s, t->head, t->token0 + (int64_t)t->first * s.tokens, t1, shared) < NOTHING;
+            t->kind != TASK_OUTPUT &&
+            decay_sum(s, t->head, t0 + (int64_t)t->first * s.tokens, t1, shared) < NOTHING;
         if (t->kind == TASK_TRANSITION) {
             if (threadIdx.x == 0)
-                space.nothing[segment * heads + head] = gone;
-            return !gone;
+                space.nothing[piece] = gone;
+            if (gone)
+                return false;
+        } else if (gone) {
+            // The state at the end knows nothing of what lies before the last chunks.
+            t->peers = 1;
+            float sum = 0;
+            int first = t->last;
+            while (first > t->first && sum >= NOTHING) {
+                first = max(t->first, first - 4);
+                sum = decay_sum(s, t->head, t0 + (int64_t)first * s.tokens, t1, shared);
+            }
+            t->first = first;
         }
-        if (!gone)
-            return true;
-        // The state at the end knows nothing of what lies before the last chunks.
-        t->peers = 1;
-        float sum = 0;
-        int first = t->last;
-        while (first > t->first && sum >= NOTHING) {
-            first = max(t->first, first - 4);
-            sum = decay_sum(s, t->head, t->token0 + (int64_t)first * s.tokens, t1, shared);
-        }
-        t->first = first;
     }
+    t->waits = !first_pass && segment > 0;
+    t->token = row.token0 + t->first * s.tokens;
+    t->left = row.tokens - t->first * s.tokens;
+    t->gates = gates_of(s, row, t->head, t->first);
+    t->boundary =
+        s.states + ((int64_t)row.boundary0 * s.H + t->head) * s.K * s.ldstates + t->block * WIDTH;
     return true;
 }
 
@@ -123,7 +138,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
 
 static_assert(sizeof(delta_shared) <= 232448, "shared memory of a block");
 
-template <int queries, bool gated>
+template <int queries, bool gated, bool boundaries>
 __global__ void __launch_bounds__(DELTA_THREADS, 1)
     delta_chunks(const __grid_constant__ delta_call s, const __grid_constant__ delta_maps maps,
                  bool first_pass, segment_space space, float *state, int64_t ld) {
@@ -131,6 +146,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     extern __shared__ __align__(1024) unsigned char bytes[];
     delta_shared *m = (delta_shared *)bytes;
     delta_task task;
+    let_next_kernel_begin();
     if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0]))
         return;
     // What no copy ever writes.
@@ -139,6 +155,9 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
             ((uint4 *)m->k)[i] = make_uint4(0, 0, 0, 0); // q and v lie behind k
     if (threadIdx.x == 0) {
         m->peers = task.peers;
+        m->first_gates = task.gates;
+        m->first = task.first;
+        m->boundary = task.boundary;
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
@@ -189,9 +208,9 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     } else {
         registers_up<192>();
         if (output)
-            delta_state<queries, gated, true>(s, task, m);
+            delta_state<queries, gated, true, boundaries>(s, task, m);
         else
-            delta_state<queries, gated, false>(s, task, m);
+            delta_state<queries, gated, false, false>(s, task, m);
     }
     if (m->peers == 2)
         cluster_sync(); // the peer may still write here
@@ -199,13 +218,13 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
 }
 
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
-    const size_t heads = (size_t)s->n_rows * (size_t)s->H, n = (size_t)plan->segments;
-    const int64_t tokens = CHUNK / s->n_h, chunks = (s->T + tokens - 1) / tokens;
+    const size_t H = (size_t)s->H, K = (size_t)s->K, n = (size_t)plan->pieces * H;
     segment_space space;
-    space.gates = (unsigned char *)scratch;
-    space.ends = scratch + heads * (size_t)chunks * gates_bytes(s->decay != NULL) / sizeof(float);
-    space.transitions = space.ends + n * heads * (size_t)s->K * (size_t)s->V;
-    space.nothing = (int *)(space.transitions + n * heads * (size_t)s->K * (size_t)s->K);
+    space.rows = (delta_row *)scratch;
+    space.gates = (unsigned char *)(space.rows + (s->rows ? s->n_rows : 0));
+    space.ends = (float *)(space.gates + (size_t)plan->chunks * H * gates_bytes(s->decay != NULL));
+    space.transitions = space.ends + n * K * (size_t)s->V;
+    space.nothing = (int *)(space.transitions + n * K * K);
     return space;
 }
 
@@ -213,8 +232,7 @@ size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
     segment_space space = space_of(s, plan, NULL);
     if (plan->segments < 2)
         return (size_t)(space.ends - (float *)NULL);
-    return (size_t)((float *)space.nothing - (float *)NULL) +
-           (size_t)plan->segments * (size_t)s->n_rows * (size_t)s->H;
+    return (size_t)((float *)space.nothing - (float *)NULL) + (size_t)plan->pieces * (size_t)s->H;
 }
 
 static void told(const delta_call &s, const char *pass) {
@@ -222,11 +240,17 @@ static void told(const delta_call &s, const char *pass) {
         s.done(s.done_ctx, pass);
 }
 
-// One of the passes. What stands directly behind the gates' kernel begins before that is through.
-template <int queries, bool gated>
+// One of the passes. It begins before the kernel before it (gates, the first pass or the scan) is through, and waits where
+// it needs what that makes.
+template <int queries, bool gated, bool boundaries>
 static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
                                  int64_t blocks, segment_space space, float *state, int64_t ld,
                                  cudaStream_t stream) {
+    const auto kernel = delta_chunks<queries, gated, boundaries>;
+    cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         sizeof(delta_shared));
+    if (r != cudaSuccess)
+        return r;
     cudaLaunchAttribute with[2] = {};
     with[0].id = cudaLaunchAttributeClusterDimension;
     with[0].val.clusterDim = {first_pass && s.paired ? 2u : 1u, 1, 1};
@@ -238,35 +262,32 @@ static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bo
     launch.dynamicSmemBytes = sizeof(delta_shared);
     launch.stream = stream;
     launch.attrs = with;
-    launch.numAttrs = first_pass || s.segments == 1 ? 2 : 1;
-    return cudaLaunchKernelEx(&launch, delta_chunks<queries, gated>, s, maps, first_pass, space,
-                              state, ld);
+    launch.numAttrs = 2;
+    return cudaLaunchKernelEx(&launch, kernel, s, maps, first_pass, space, state, ld);
 }
 
-template <int queries, bool gated>
-static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_space space,
+template <int queries, bool gated, bool boundaries>
+static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, segment_space space,
                        float *state, int64_t ld, cudaStream_t stream) {
-    const int64_t outputs = (int64_t)s.n_rows * s.H * s.value_blocks,
-                  heads = (int64_t)s.n_rows * s.H;
-    cudaError_t r =
-        cudaFuncSetAttribute(delta_chunks<queries, gated>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(delta_shared));
-    if (r != cudaSuccess)
-        return r;
-    make_gates<gated>
-        <<<dim3((unsigned)(s.n_rows * s.chunks), (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
-           32 * GATES_HEADS, 0, stream>>>(s, space.gates);
+    const int64_t outputs = (int64_t)s.H * s.value_blocks; // of a segment
+    cudaError_t r;
+    make_gates<gated><<<dim3((unsigned)chunks, (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
+                        32 * GATES_HEADS, 0, stream>>>(s, space.gates);
     told(s, "gates");
     if (s.segments > 1) {
-        int64_t blocks = outputs + (outputs + heads) * (s.segments - 2);
-        if (s.paired)
+        int64_t blocks = outputs * s.n_rows + (outputs + s.H) * s.inner_pieces;
+        if (s.paired) { // one for nothing before the pairs, one behind all
+            blocks += outputs * s.early % 2;
             blocks += blocks % 2;
-        r = launch_chunks<queries, gated>(s, maps, true, blocks, space, state, ld, stream);
+        }
+        r = launch_chunks<queries, gated, boundaries>(s, maps, true, blocks, space, state, ld,
+                                                      stream);
         if (r != cudaSuccess)
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
             // Fewer columns a block where few heads would leave half of the multiprocessors idle.
+            const int64_t heads = (int64_t)s.longer[2] * s.H;
             r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
                                                       : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
@@ -274,37 +295,46 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, segment_spac
             told(s, "scan");
         }
     }
-    int64_t blocks = outputs * (s.segments > 1 ? s.segments - 1 : 1);
-    r = launch_chunks<queries, gated>(s, maps, false, blocks, space, state, ld, stream);
+    const int64_t blocks = outputs * (s.inner_pieces + s.longer[s.segments > 1 ? 1 : 0]);
+    r = launch_chunks<queries, gated, boundaries>(s, maps, false, blocks, space, state, ld, stream);
     if (r != cudaSuccess)
         return r;
     told(s, "outputs");
     return cudaGetLastError();
 }
 
-template <bool gated>
-static cudaError_t run_queries(const delta_call &s, const delta_maps &maps, segment_space space,
-                               float *state, int64_t ld, cudaStream_t stream) {
-    return s.tokens > 32   ? run<64, gated>(s, maps, space, state, ld, stream)
-           : s.tokens > 24 ? run<32, gated>(s, maps, space, state, ld, stream)
-           : s.tokens > 16 ? run<24, gated>(s, maps, space, state, ld, stream)
-                           : run<16, gated>(s, maps, space, state, ld, stream);
+template <bool gated, bool boundaries>
+static cudaError_t run_queries(const delta_call &s, const delta_maps &maps, int chunks,
+                               segment_space space, float *state, int64_t ld, cudaStream_t stream) {
+    const auto f = s.tokens > 32   ? run<64, gated, boundaries>
+                   : s.tokens > 24 ? run<32, gated, boundaries>
+                   : s.tokens > 16 ? run<24, gated, boundaries>
+                                   : run<16, gated, boundaries>;
+    return f(s, maps, chunks, space, state, ld, stream);
 }
 
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,
                       float *scratch, cudaStream_t stream) {
+    int64_t tokens = s.rows ? 0 : s.n_rows * s.T;
+    for (int i = 0; s.rows && i < s.n_rows; i++)
+        tokens = max(tokens, (int64_t)s.rows[i].token0 + s.rows[i].tokens);
+    if (tokens == 0)
+        return cudaSuccess;
     s.value_blocks = (s.V + WIDTH - 1) / WIDTH;
-    s.tokens = CHUNK / s.n_h;
+    s.tokens = delta_tokens(&s);
     s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
+    s.boundaries = s.every > 0 ? (int)((s.T + s.every - 1) / s.every) : 0;
+    s.apart = (int)(s.every / s.tokens);
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;
     s.boxes_out = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
     s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
-    const int64_t tokens = s.n_rows * s.T;
-    if (tokens == 0)
-        return cudaSuccess;
+    s.early = plan->early;
+    s.inner_pieces = plan->inner_pieces;
+    memcpy(s.longer, plan->longer, sizeof s.longer);
     segment_space space = space_of(&s, plan, scratch);
     s.gates = space.gates;
+    s.table = s.rows ? space.rows : NULL;
     delta_maps maps;
     cudaError_t r = map_of(&maps.q, s.q, s.K, s.Hk, tokens, s.ldq, s.tokens);
     if (r == cudaSuccess)
@@ -313,8 +343,12 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
         r = map_of(&maps.v, s.v, s.V, s.H, tokens * s.n_h, s.ldv, s.tokens * s.n_h);
     if (r == cudaSuccess && s.boxes_out)
         r = map_of(&maps.o, s.o, s.V, s.H, tokens, s.ldo, s.tokens);
+    if (r == cudaSuccess && s.rows)
+        r = lay_table(s, space.rows, stream);
     if (r != cudaSuccess)
         return r;
-    return s.decay ? run_queries<true>(s, maps, space, state, ld, stream)
-                   : run_queries<false>(s, maps, space, state, ld, stream);
+    const auto f = s.every > 0 ? s.decay ? run_queries<true, true> : run_queries<false, true>
+                   : s.decay ? run_queries<true, false>
+                               : run_queries<false, false>;
+    return f(s, maps, plan->chunks, space, state, ld, stream);
 }

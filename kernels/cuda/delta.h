@@ -12,16 +12,25 @@
 
 #include "kernels/cuda/delta_tile.h"
 
-// How a call is cut: a row's chunks into segments that run side by side, and what the cost model expects, in
+// Tokens of a chunk: as many as it has room for, fewer where boundary states would not lie at chunks' starts.
+int delta_tokens(const delta_call *s);
+
+// The table of rows that have tokens starts[i] .. starts[i + 1] - 1 (on the host, [n + 1]) for a call whose n_h and
+// every are set: rows without tokens have no place in it. How many there are; rows: room for n.
+int delta_rows_of(const delta_call *s, const int64_t *starts, int64_t n, delta_row *rows);
+
+// How a call is cut: rows' chunks into segments that run side by side, and what the cost model expects, in
 // microseconds. first_pass makes segments' ends and transitions, scan their starts, second_pass the outputs.
 typedef struct delta_plan {
-    int segments, per_segment;
+    int segments, per_segment; // of the longest row; chunks. Other rows have as many as they need
     double first_pass, scan, second_pass;
     bool paired; // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
+    int chunks, pieces;                             // chunks and segments of all rows
+    int early, inner_pieces, longer[MOST_SEGMENTS]; // as in delta_call
 } delta_plan;
 
 // The cheapest plan on a device of so many multiprocessors; segments: about that many instead (0 = choose),
-// as far as there are chunks. Reads H, K, V, n_h, T, n_rows and decay's presence.
+// as far as there are chunks. Reads H, K, V, n_h, T, n_rows, rows, every and decay's presence.
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments);
 
 // Floats of scratch that delta_run needs for a plan.
@@ -31,7 +40,7 @@ size_t delta_scratch(const delta_call *s, const delta_plan *plan);
 // [tokens, H]; all on the device, tokens of all rows behind each other, fewer than 2^31 micro-steps in all. K, V
 // multiples of 8, K <= 128, n_h <= 16, H a multiple of Hk; q, k, v 16-byte aligned with leading dimensions that are
 // multiples of 8, o 4-byte aligned with an even one. state: [rows H K, V] float, from the rows' starts to
-// their ends; ld >= V in floats. scratch: on the device, 16-byte aligned, free again when the stream has come to the end of
+// their ends; ld >= V in floats. every: boundary states are written, too. scratch: on the device, 16-byte aligned, free again when the stream has come to the end of
 // the call. Nothing may overlap anything else. Nothing is checked but what the launches and the makers of tensor
 // maps return; no tokens: nothing happens.
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,

@@ -39,10 +39,10 @@ HOPPER_DEVICE void feed_tile(const CUtensorMap *map, int column, int head, int r
 
 // Chunk i of the task's keys, queries and values, each as soon as the consumers have left its place.
 HOPPER_DEVICE int feed_live(const delta_call &s, const delta_task &task, int i) { // tokens
-    return (int)min(s.T - (int64_t)(task.first + i) * s.tokens, (int64_t)s.tokens);
+    return min(task.left - i * s.tokens, s.tokens);
 }
 HOPPER_DEVICE int feed_token(const delta_call &s, const delta_task &task, int i) {
-    return (int)(task.token0 + (int64_t)(task.first + i) * s.tokens);
+    return task.token + i * s.tokens;
 }
 HOPPER_DEVICE void feed_keys(const delta_call &s, const delta_maps &maps, const delta_task &task,
                              delta_shared *m, int i, int lane) {
@@ -78,10 +78,9 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     if (lane == 0) {
         if (i == 0)
             wait_for_kernel_before(); // which makes them
-        const int64_t at = ((int64_t)task.row * s.H + task.head) * s.chunks + task.first + i;
         barrier_expect(&m->k_full[stage], bytes);
-        copy_global(shared_address(&m->gates[stage]), s.gates + at * bytes, bytes,
-                    &m->k_full[stage]);
+        copy_global(shared_address(&m->gates[stage]),
+                    s.gates + (int64_t)(m->first_gates + i) * bytes, bytes, &m->k_full[stage]);
     }
     __syncwarp();
 }

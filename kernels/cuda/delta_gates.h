@@ -3,7 +3,7 @@
 #ifndef DELTOP_CUDA_DELTA_GATES_H
 #define DELTOP_CUDA_DELTA_GATES_H
 
-#include "kernels/cuda/delta_tile.h"
+#include "kernels/cuda/delta_rows.h"
 
 // A write of beta takes beta (2 - beta) of what stands along its key: with betas near 2 roundings of writes are only turned
 // around, and add up. Where a chunk's betas, weighed by themselves, are above this on average, writes get a second term
@@ -58,14 +58,13 @@ HOPPER_DEVICE void store_gates(delta_gates *g, const float (&decay)[2], const in
     const float mid = 0.5f * all;
     const float2 start = make_float2(exp2_fast(c[0]), exp2_fast(c[1])),
                  up = make_float2(exp2_fast(c[0] - mid), exp2_fast(c[1] - mid));
-    store_pair(g->c, lane, c[0], c[1]);
-    store_pair(g->c_rest, lane, rest[0], rest[1]);
+    store_pair(g->up, lane, wide ? c[0] : up.x, wide ? c[1] : up.y);
+    store_pair(g->down, lane, wide ? rest[0] : exp2_fast(mid - c[0]),
+               wide ? rest[1] : exp2_fast(mid - c[1]));
     store_pair(g->from_start, lane, start.x, start.y);
     g->to_end[lane] = pack_half(exp2_fast(left[0]), exp2_fast(left[1]));
     store_pair(g->query, lane, scale * of_row(start, last[0]), scale * of_row(start, last[1]));
-    // Nobody uses these where the chunk is wide.
-    store_pair(g->up, lane, up.x, up.y);
-    store_pair(g->down, lane, exp2_fast(mid - c[0]), exp2_fast(mid - c[1]));
+    // Nobody uses this where the chunk is wide.
     store_pair(g->up_query, lane, scale * of_row(up, last[0]), scale * of_row(up, last[1]));
     if (lane == 31) {
         g->end = start.y;
@@ -84,9 +83,10 @@ __global__ void __launch_bounds__(32 * GATES_HEADS)
     const int lane = threadIdx.x % 32, head = blockIdx.y * GATES_HEADS + threadIdx.x / 32;
     if (head >= s.H)
         return;
-    const int row = blockIdx.x / s.chunks, chunk = blockIdx.x % s.chunks;
-    const int64_t t0 = (int64_t)chunk * s.tokens, at = row * s.T + t0;
-    const int rows = (int)min(s.T - t0, (int64_t)s.tokens) * s.n_h;
+    const delta_row row = row_of(s, row_with_chunk(s, blockIdx.x, lane));
+    const int chunk = blockIdx.x - row.chunk0;
+    const int64_t at = row.token0 + (int64_t)chunk * s.tokens;
+    const int rows = min(row.tokens - chunk * s.tokens, s.tokens) * s.n_h;
     float decay[2], beta[2];
     int last[2];
 #pragma unroll
@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(32 * GATES_HEADS)
             gated && in && r % s.n_h == 0 ? s.decay[(at + r / s.n_h) * s.lddecay + head] : 0.0f;
         last[e] = min((r + 1) * s.n_h, CHUNK) - 1;
     }
-    delta_gates *g = (delta_gates *)(gates + (((int64_t)row * s.H + head) * s.chunks + chunk) *
-                                                 gates_bytes(gated));
+    delta_gates *g =
+        (delta_gates *)(gates + (int64_t)gates_of(s, row, head, chunk) * gates_bytes(gated));
     store_pair(g->beta, lane, beta[0], beta[1]);
     const float excess = warp_sum(beta[0] * (beta[0] - FLIPS) + beta[1] * (beta[1] - FLIPS));
     if (lane == 0)

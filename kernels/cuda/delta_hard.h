@@ -58,12 +58,13 @@ HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delt
                               int warp, int lane) {
     const int r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
     const float b0 = g->beta[i], b1 = g->beta[i + 8];
-    float c0 = 0, c1 = 0, d0 = 0, d1 = 0;
+    const bool wide = gated && g->wide;
+    float c0 = 0, c1 = 0, d0 = 0, d1 = 0; // wide: c in two terms; else c0, c1: 2^(c - mid)
     if constexpr (gated) {
-        c0 = g->c[i];
-        c1 = g->c[i + 8];
-        d0 = g->c_rest[i];
-        d1 = g->c_rest[i + 8];
+        c0 = g->up[i];
+        c1 = g->up[i + 8];
+        d0 = g->down[i];
+        d1 = g->down[i + 8];
     }
     float *diagonal = m->lw[warp];
 #pragma unroll
@@ -73,12 +74,12 @@ HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delt
         float v[4] = {b0 * acc[4 * b], b0 * acc[4 * b + 1], b1 * acc[4 * b + 2],
                       b1 * acc[4 * b + 3]};
         if constexpr (gated) {
-            float2 cj = *(const float2 *)(g->c + 8 * b + x),
-                   dj = *(const float2 *)(g->c_rest + 8 * b + x);
-            v[0] *= exp2_fast((c0 - cj.x) + (d0 - dj.x));
-            v[1] *= exp2_fast((c0 - cj.y) + (d0 - dj.y));
-            v[2] *= exp2_fast((c1 - cj.x) + (d1 - dj.x));
-            v[3] *= exp2_fast((c1 - cj.y) + (d1 - dj.y));
+            const float2 cj = *(const float2 *)(g->up + 8 * b + x),
+                         dj = *(const float2 *)(g->down + 8 * b + x);
+            v[0] *= wide ? exp2_fast((c0 - cj.x) + (d0 - dj.x)) : c0 * dj.x;
+            v[1] *= wide ? exp2_fast((c0 - cj.y) + (d0 - dj.y)) : c0 * dj.y;
+            v[2] *= wide ? exp2_fast((c1 - cj.x) + (d1 - dj.x)) : c1 * dj.x;
+            v[3] *= wide ? exp2_fast((c1 - cj.y) + (d1 - dj.y)) : c1 * dj.y;
         }
         const int y = 8 * (b % 2) + x;
         if (b / 2 == warp) {

@@ -29,7 +29,7 @@ template <bool gated>
 HOPPER_DEVICE void fetch_factors(lower_factors &f, const delta_gates *g, int warp, int lane) {
     const int i = 16 * warp + lane / 4;
     f.wide = gated && g->wide;
-    const float *row = f.wide ? g->c : g->up, *column = (f.wide ? g->c : g->down) + 2 * (lane % 4);
+    const float *row = g->up, *column = (f.wide ? g->up : g->down) + 2 * (lane % 4);
 #pragma unroll
     for (int e = 0; e < 2; e++) {
         f.beta[e] = -g->beta[i + 8 * e];
@@ -66,8 +66,8 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
     const int r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
     float b0 = f.beta[0], b1 = f.beta[1], d0 = 0, d1 = 0;
     if constexpr (gated && wide) {
-        d0 = g->c_rest[i];
-        d1 = g->c_rest[i + 8];
+        d0 = g->down[i];
+        d1 = g->down[i + 8];
     } else if constexpr (gated) {
         b0 *= f.row[0];
         b1 *= f.row[1];
@@ -86,7 +86,7 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
             float v[4] = {b0 * acc[4 * b], b0 * acc[4 * b + 1], b1 * acc[4 * b + 2],
                           b1 * acc[4 * b + 3]};
             if constexpr (gated && wide) {
-                float2 dj = *(const float2 *)(g->c_rest + 8 * b + x);
+                float2 dj = *(const float2 *)(g->down + 8 * b + x);
                 v[0] *= exp2_fast((f.row[0] - f.column[b].x) + (d0 - dj.x));
                 v[1] *= exp2_fast((f.row[0] - f.column[b].y) + (d0 - dj.y));
                 v[2] *= exp2_fast((f.row[1] - f.column[b].x) + (d1 - dj.x));

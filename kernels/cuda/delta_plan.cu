@@ -3,56 +3,183 @@
 #include "kernels/cuda/delta.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass
-// costs besides.
+// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass costs
+// besides.
 static double chunk_us(bool gated) {
     return gated ? 2.9 : 2.3;
 }
 static double end_us(bool gated) {
     return gated ? 1.8 : 1.5;
 }
-#define HOP_US  1.6
+// heads: of all rows with a scan; 8 columns a block where they are few (delta.cu), else 16.
+static double hop_us(double heads, int V, int processors) {
+    return heads * ((V + 7) / 8) <= processors ? 1.3
+                                               : 2.9 * ceil(heads * ((V + 15) / 16) / processors);
+}
 #define PASS_US 4.0
-// Enough for one head: the scan walks the segments one by one.
-#define MOST_SEGMENTS 64
 
-static double waves(double blocks, int processors) {
-    return ceil(blocks / processors);
+int delta_tokens(const delta_call *s) {
+    int n = CHUNK / s->n_h;
+    while (s->every > 0 && s->every % n != 0)
+        n--;
+    return n;
+}
+
+static int longest_first(const void *x, const void *y) {
+    const delta_row *a = (const delta_row *)x, *b = (const delta_row *)y;
+    return a->chunks != b->chunks ? b->chunks - a->chunks : a->state - b->state;
+}
+
+int delta_rows_of(const delta_call *s, const int64_t *starts, int64_t n, delta_row *rows) {
+    const int tokens = delta_tokens(s);
+    int count = 0, boundaries = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t T = starts[i + 1] - starts[i];
+        if (T == 0)
+            continue;
+        delta_row r = {};
+        r.token0 = (int)starts[i];
+        r.tokens = (int)T;
+        r.state = (int)i;
+        r.boundary0 = boundaries;
+        r.chunks = (int)((T + tokens - 1) / tokens);
+        boundaries += s->every > 0 ? (int)((T + s->every - 1) / s->every) : 0;
+        rows[count++] = r;
+    }
+    qsort(rows, (size_t)count, sizeof *rows, longest_first);
+    for (int i = count - 1; i >= 0; i--) {
+        const bool alike = i + 1 < count && rows[i + 1].chunks == rows[i].chunks;
+        rows[i].same = alike ? rows[i + 1].same + 1 : 1;
+    }
+    return count;
+}
+
+// Rows from number i on that have as many chunks as it.
+struct group {
+    int chunks, rows;
+};
+static group group_at(const delta_call *s, int i) {
+    if (s->rows)
+        return {s->rows[i].chunks, s->rows[i].same};
+    const int tokens = delta_tokens(s);
+    return {(int)((s->T + tokens - 1) / tokens), s->n_rows};
+}
+
+// The time of a pass whose tasks, in their order, go to the multiprocessor that is free first. In outline: what each
+// gets of all of them, or the longest, which it takes at least.
+struct pass {
+    enum { MOST = 256 };
+    const bool outline;
+    const int processors;
+    double sum = 0, longest = 0, end = 0;
+    struct {
+        double since;
+        int processors;
+    } free[MOST]; // the earliest first
+    int n = 1;
+    pass(int of, bool in_outline) : outline(in_outline), processors(of < MOST ? of : (int)MOST) {
+        free[0] = {0, processors};
+    }
+    void add(int64_t tasks, double us) {
+        sum += (double)tasks * us;
+        longest = tasks ? fmax(longest, us) : longest;
+        while (tasks > 0 && !outline) {
+            const double done = free[0].since + us;
+            const int some = (int)(tasks < free[0].processors ? tasks : free[0].processors);
+            tasks -= some;
+            free[0].processors -= some;
+            if (free[0].processors == 0)
+                memmove(free, free + 1, (size_t)--n * sizeof *free);
+            int at = n++;
+            for (; at > 0 && free[at - 1].since > done; at--)
+                free[at] = free[at - 1];
+            free[at] = {done, some};
+            end = fmax(end, done);
+        }
+    }
+    double us() const {
+        return (outline ? fmax(longest, sum / processors) : end) + PASS_US;
+    }
+};
+
+static int pieces_of(int chunks, int per_segment) {
+    return chunks > 0 ? (chunks + per_segment - 1) / per_segment : 1;
+}
+
+// longest: chunks of the longest row.
+static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int processors,
+                          bool outline) {
+    delta_plan p = {};
+    p.per_segment = per_segment;
+    p.segments = pieces_of(longest, per_segment);
+    p.paired = p.segments > 2 && s->V <= WIDTH;
+    const bool gated = s->decay != NULL;
+    const int64_t outputs = (int64_t)s->H * ((s->V + WIDTH - 1) / WIDTH), ends = outputs + s->H;
+    const double end = per_segment * end_us(gated);
+    pass first(processors, outline), second(processors, outline);
+    for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
+        const group g = group_at(s, i);
+        const int n = pieces_of(g.chunks, per_segment);
+        p.chunks += g.rows * g.chunks;
+        p.pieces += g.rows * n;
+        p.inner_pieces += n > 2 ? g.rows * (n - 2) : 0;
+        for (int j = 0; j < n; j++)
+            p.longer[j] += g.rows;
+    }
+    second.add(p.inner_pieces * outputs, per_segment * chunk_us(gated));
+    for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
+        const group g = group_at(s, i);
+        const int n = pieces_of(g.chunks, per_segment);
+        if (n > 1 || p.segments == 1)
+            second.add(g.rows * outputs, (g.chunks - (n - 1) * per_segment) * chunk_us(gated));
+        if (p.segments == 1)
+            continue;
+        const double us = fmin(g.chunks, per_segment) * chunk_us(gated);
+        if (p.early == i && us < end)
+            first.add(p.inner_pieces * ends, end);
+        else if (p.early == i)
+            p.early += g.rows;
+        first.add(g.rows * outputs, us);
+    }
+    p.second_pass = second.us();
+    if (p.segments == 1)
+        return p;
+    if (p.early == s->n_rows)
+        first.add(p.inner_pieces * ends, end);
+    p.first_pass = first.us();
+    p.scan = p.segments > 2 ? (p.segments - 2) * hop_us((double)p.longer[2] * s->H, s->V, processors) +
+                                     PASS_US : 0;
+    return p;
+}
+
+static double total(const delta_plan &p) {
+    return p.first_pass + p.scan + p.second_pass;
 }
 
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
-    const int tokens = CHUNK / s->n_h;
-    const int chunks = (int)((s->T + tokens - 1) / tokens);
-    const int most = chunks < 1 ? 1 : chunks < MOST_SEGMENTS ? chunks : MOST_SEGMENTS;
-    const double transitions = (double)s->n_rows * s->H,
-                 heads = transitions * ((s->V + WIDTH - 1) / WIDTH);
-    const bool gated = s->decay != NULL;
+    const int longest = s->n_rows > 0 ? group_at(s, 0).chunks : 0,
+              chunks = longest > 0 ? longest : 1;
     delta_plan best = {};
-    double least = 0;
-    for (int n = 1; n <= most; n++) {
-        if (segments && n != (segments < most ? segments : most))
-            continue;
-        delta_plan p = {};
-        p.per_segment = chunks > 0 ? (chunks + n - 1) / n : 1;
-        p.segments = chunks > 0 ? (chunks + p.per_segment - 1) / p.per_segment : 1;
-        p.paired = p.segments > 2 && s->V <= WIDTH;
-        const double full = p.per_segment * chunk_us(gated), end = p.per_segment * end_us(gated);
-        if (p.segments == 1)
-            p.second_pass = waves(heads, processors) * full + PASS_US;
-        else {
-            const double ends = (heads + transitions) * (p.segments - 2);
-            p.first_pass = fmax(fmax((heads * full + ends * end) / processors, full),
-                                waves(heads + ends, processors) * end) +
-                           PASS_US;
-            p.scan = p.segments > 2 ? (p.segments - 2) * HOP_US + PASS_US : 0;
-            p.second_pass = waves(heads * (p.segments - 1), processors) * full + PASS_US;
-        }
-        const double us = p.first_pass + p.scan + p.second_pass;
-        if (least == 0 || us < least) {
-            least = us;
+    auto consider = [&](int per_segment) {
+        if (best.segments &&
+            total(plan_of(s, longest, per_segment, processors, true)) >= total(best))
+            return;
+        const delta_plan p = plan_of(s, longest, per_segment, processors, false);
+        if (!best.segments || total(p) < total(best))
             best = p;
-        }
+    };
+    if (segments)
+        consider(pieces_of(chunks, segments < MOST_SEGMENTS ? segments : (int)MOST_SEGMENTS));
+    else {
+        // Rows of one length: what cuts it evenly. Others: as many as there are, or nearly.
+        for (int n = 1; n <= MOST_SEGMENTS && n <= chunks; n++)
+            consider(pieces_of(chunks, n));
+        for (int n = chunks; s->rows && n > 0 && pieces_of(chunks, n) <= MOST_SEGMENTS;
+             n -= 1 + n / 32)
+            consider(n);
     }
     return best;
 }

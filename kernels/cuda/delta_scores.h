@@ -20,9 +20,9 @@ HOPPER_DEVICE void fetch_factors(score_factors<part> &f, const delta_gates *g, i
     const int i = 16 * warp + lane / 4;
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-        f.row[e] = (wide ? g->c : g->down)[i + 8 * e];
+        f.row[e] = (wide ? g->up : g->down)[i + 8 * e];
         if constexpr (wide)
-            f.rest[e] = g->c_rest[i + 8 * e];
+            f.rest[e] = g->down[i + 8 * e];
     }
     if constexpr (!wide)
 #pragma unroll
@@ -48,7 +48,7 @@ HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factor
             if constexpr (gated && wide) {
                 const int last = (8 * b + x + e + 1) * s.n_h - 1; // the query's
                 const int row = last < CHUNK ? last : CHUNK - 1;
-                const float cq = g->c[row], dq = g->c_rest[row];
+                const float cq = g->up[row], dq = g->down[row];
                 w0 = s.scale * exp2_fast((cq - f.row[0]) + (dq - f.rest[0]));
                 w1 = s.scale * exp2_fast((cq - f.row[1]) + (dq - f.rest[1]));
             } else if constexpr (gated) {

@@ -125,14 +125,35 @@ HOPPER_DEVICE void state_keys(float (&u)[32], const uint32_t (&packed)[32], uint
     wgmma_commit();
 }
 
+// H^T to H at `to`, the warpgroup's first column, as far as K and `width` go; warp: of the warpgroup.
+HOPPER_DEVICE void state_store(const float (&h)[64], float *to, int64_t ld, int K, int width,
+                               int warp, int lane) {
+    const int value = 16 * warp + lane / 4;
+    to += 2 * (lane % 4) * ld + value;
+#pragma unroll
+    for (int block = 0; block < 16; block++, to += 8 * ld) {
+        if (8 * block >= K)
+            break;
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+            if (value + 8 * e < width) {
+                to[8 * e] = h[4 * block + 2 * e];
+                to[ld + 8 * e] = h[4 * block + 2 * e + 1];
+            }
+    }
+}
+
 // The loop begins with U of its chunk made: the products with the queries hide the packing of W, and U of
 // the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
-template <int queries, bool gated, bool output>
+// boundaries: states are written where chunks begin that are a multiple of so many.
+template <int queries, bool gated, bool output, bool boundaries>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
     const int warp = threadIdx.x / 32 - 4, part = warp / 4, lane = threadIdx.x % 32; // warps 0-7
     const int first = 16 * warp + lane / 4; // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
+    if (task.waits)
+        wait_for_kernel_before();
     float h[64];
 #pragma unroll
     for (int i = 0; i < 64; i++) {
@@ -144,6 +165,15 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         } else if (task.kind == TASK_TRANSITION)
             h[i] = value == channel ? 1.0f : 0.0f;
     }
+    // No registers are left for a pointer that moves on, nor for a count.
+    auto before_chunk = [&](int i) {
+        const int chunk = m->first + i, n = chunk / s.apart;
+        if (chunk == n * s.apart)
+            state_store(h, m->boundary + n * ((int64_t)s.H * s.K * s.ldstates) + 64 * part,
+                        s.ldstates, s.K, width, here(warp) % 4, here(lane));
+    };
+    if constexpr (boundaries)
+        before_chunk(0);
     uint32_t packed[32];
     state_pack(h, packed);
     const float scale = gated ? 1.0f : s.scale;
@@ -284,6 +314,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 barrier_arrive(&m->q_empty[i % QUERIES]); // what came before it the queries
         }
         state_pack(h, packed);
+        if constexpr (boundaries)
+            if (i + 1 < chunks)
+                before_chunk(i + 1);
         if constexpr (gated) {
 #pragma unroll
             for (int j = 0; j < 64; j++)
@@ -313,14 +346,9 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         }
         wgmma_wait<0>();
     }
-    if (!task.to)
-        return;
-#pragma unroll
-    for (int i = 0; i < 64; i++) {
-        const int value = first + 8 * (i / 2 % 2), channel = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
-        if (value - 64 * part < width && channel < s.K)
-            task.to[channel * task.to_ld + task.block * WIDTH + value] = h[i];
-    }
+    if (task.to)
+        state_store(h, task.to + task.block * WIDTH + 64 * part, task.to_ld, s.K, width, warp % 4,
+                    lane);
 }
 
 #endif

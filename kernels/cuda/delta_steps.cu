@@ -4,6 +4,8 @@
 
 #include "kernels/cuda/delta.h"
 
+#include <stdlib.h>
+
 // Hopper's instructions exist on compute capability 9.0 alone.
 static bool is_hopper(int device) {
     int major = 0, minor = 0;
@@ -20,19 +22,22 @@ static bool engine_takes(mat m, int width) {
 // What bench reports: which kernel, and why so many segments.
 static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan, int processors) {
     double us = plan->first_pass + plan->scan + plan->second_pass;
+    char rows[48] = "";
+    if (c->rows)
+        snprintf(rows, sizeof rows, "%d rows, the longest: ", c->n_rows);
     if (plan->segments > 1) {
         delta_plan one = delta_plan_for(c, processors, 1);
         be->kernel = "cuda chunks on tensor cores, segments side by side";
         snprintf(
             be->kernel_why, sizeof be->kernel_why,
-            "%d segments of %d chunks: %.0f us expected (ends %.0f, scan %.0f, outputs %.0f), in "
+            "%s%d segments of %d chunks: %.0f us expected (ends %.0f, scan %.0f, outputs %.0f), in "
             "one pass %.0f",
-            plan->segments, plan->per_segment, us, plan->first_pass, plan->scan, plan->second_pass,
-            one.second_pass);
+            rows, plan->segments, plan->per_segment, us, plan->first_pass, plan->scan,
+            plan->second_pass, one.second_pass);
     } else {
         be->kernel = "cuda chunks on tensor cores, one pass";
-        snprintf(be->kernel_why, sizeof be->kernel_why, "%d chunks in one pass: %.0f us expected",
-                 plan->per_segment, us);
+        snprintf(be->kernel_why, sizeof be->kernel_why, "%s%d chunks in one pass: %.0f us expected",
+                 rows, plan->per_segment, us);
     }
 }
 
@@ -40,7 +45,13 @@ static void pass_done(void *be, const char *pass) {
     phase_done((backend *)be, pass);
 }
 
-bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
+// Boundaries lie at chunks' starts: chunks may be shorter for that, but not by half. Shorter intervals are chunks.
+static bool takes_boundaries(const delta_call *c) {
+    const int tokens = delta_tokens(c);
+    return c->every <= 0 || tokens == c->every || 2 * tokens > CHUNK / c->n_h;
+}
+
+bool cuda_delta_recurrence(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
     const head_shape *p = &s->s;
     if (be->recurrence == RECURRENCE_STEP || be->recurrence == RECURRENCE_PORTABLE ||
         p->erase != ERASE_KEY || p->decay == DECAY_CHANNEL || p->K > WIDTH || p->n_h > CHUNK / 4 ||
@@ -69,16 +80,32 @@ bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o) {
     c.T = s->T;
     c.n_rows = 1;
     c.scale = (float)p->scale;
+    c.every = r ? r->every : 0;
+    if (!takes_boundaries(&c))
+        return false;
+    if (c.every > 0) {
+        c.states = (float *)r->states.p;
+        c.ldstates = r->states.ld;
+    }
+    delta_row *rows = NULL;
+    if (r && r->starts) {
+        rows = (delta_row *)mem_alloc((size_t)r->n, sizeof *rows, "rows of tokens", &be->fail);
+        if (!rows)
+            return true; // the failure is kept
+        c.n_rows = delta_rows_of(&c, r->starts, r->n, rows);
+        c.rows = rows;
+    }
     const int processors = of(be)->processors;
     delta_plan plan = delta_plan_for(&c, processors, 0);
     size_t floats = delta_scratch(&c, &plan);
     float *scratch = floats ? (float *)device_scratch(be, floats * sizeof(float)) : NULL;
-    if (floats && !scratch)
-        return true; // the failure is kept
-    name_kernel(be, &c, &plan, processors);
-    c.done = pass_done;
-    c.done_ctx = be;
-    cuda_ok(be, delta_run(c, &plan, (float *)state.p, state.ld, scratch, of(be)->stream),
-            "recurrence on tensor cores");
+    if (!floats || scratch) { // else the failure is kept
+        name_kernel(be, &c, &plan, processors);
+        c.done = pass_done;
+        c.done_ctx = be;
+        cuda_ok(be, delta_run(c, &plan, (float *)state.p, state.ld, scratch, of(be)->stream),
+                "recurrence on tensor cores");
+    }
+    free(rows);
     return true;
 }

@@ -22,9 +22,19 @@ enum {
     MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
     MAKERS_BARRIER = 1, // named barrier
+    MOST_SEGMENTS = 64, // of a row: the scan walks them one by one
 };
 
-// One call. A row is one sequence of T tokens; rows lie behind each other in q, k, v, o, beta and decay.
+// One of a call's rows of different lengths (delta_rows.h).
+struct delta_row {
+    int token0, tokens, chunks; // its first token in the call, how many
+    int state;                  // states of this row of the call
+    int same;                   // on the host: rows from this one on with as many chunks
+    int chunk0, piece0;         // chunks and segments of the rows before it in the table
+    int boundary0;              // its first boundary state
+};
+
+// One call. A row is one sequence of tokens; rows lie behind each other in q, k, v, o, beta and decay.
 typedef struct delta_call {
     const bf16 *q, *k, *v;     // tokens, micro-steps, micro-steps
     const float *beta, *decay; // per micro-step or NULL (= 1); natural log per token or NULL
@@ -33,16 +43,25 @@ typedef struct delta_call {
     int H, Hk, K, V, n_h;
     int64_t T; // tokens of a row
     int n_rows;
-    float scale; // of the read-out
+    const delta_row *rows; // on the host, instead of T (delta_rows_of); or NULL
+    float scale;           // of the read-out
+    // Boundary states (core/rows.h), [boundaries H K, V], ldstates >= V floats from row to row; every: tokens. 0: none.
+    float *states;
+    int64_t ldstates, every;
     // Set by delta_run:
     int value_blocks;           // of WIDTH values
     int tokens;                 // of a whole chunk
-    int chunks;                 // of a row
     int per_segment;            // chunks
-    const unsigned char *gates; // [rows][H][chunks] of gates_bytes each
+    const unsigned char *gates; // row by row [H][chunks] of gates_bytes each
     bool boxes_out;             // o and its rows start at multiples of 16 bytes
-    int segments;
-    bool paired; // the first pass runs in clusters of two blocks
+    bool paired;                // the first pass runs in clusters of two blocks
+    const delta_row *table;     // rows on the device
+    int chunks, boundaries;     // of a row, where there is no table
+    int apart;                  // chunks from one boundary state to the next
+    int segments;               // of the longest row
+    int early;                  // rows whose outputs come before the ends in the first pass
+    int inner_pieces;           // segments between two others
+    int longer[MOST_SEGMENTS];  // rows that have more than n segments
     // Told on the host behind the launch of each pass; NULL: nobody listens.
     void (*done)(void *ctx, const char *pass);
     void *done_ctx;
@@ -64,15 +83,15 @@ struct delta_gates {
     float end;   // 2^c_last
     float none;  // to whole 16 bytes
     // Calls without decays have none of the rest.
-    float c[CHUNK], c_rest[CHUNK]; // c_i as the sum of two floats
-    float from_start[CHUNK];       // 2^c_i
-    uint32_t to_end[CHUNK / 2];    // 2^(c_last - c_i), fp16, two rows a word
-    float query[CHUNK];            // scale 2^c of a token's last row
-    float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2, unless wide
-    float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row
+    float up[CHUNK], down[CHUNK]; // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2; wide: c_i as
+                                  // the sum of two floats
+    float from_start[CHUNK];      // 2^c_i
+    uint32_t to_end[CHUNK / 2];   // 2^(c_last - c_i), fp16, two rows a word
+    float query[CHUNK];           // scale 2^c of a token's last row
+    float up_query[CHUNK];        // scale 2^(c - mid) of a token's last row, unless wide
 };
 static __host__ __device__ constexpr uint32_t gates_bytes(bool gated) {
-    return gated ? sizeof(delta_gates) : offsetof(delta_gates, c);
+    return gated ? sizeof(delta_gates) : offsetof(delta_gates, up);
 }
 
 // fmax drops a NaN; this keeps it, so that a broken gate is seen in the results.
@@ -91,8 +110,9 @@ struct delta_shared {
                    [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
     float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     delta_gates gates[KEYS];
-    alignas(16) int hard[MADE][4];        // first: M has a second term
-    int peers;                            // of the task
+    alignas(16) int hard[MADE][4]; // first: M has a second term
+    int peers, first_gates, first; // of the task
+    float *boundary;
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
     uint64_t v_full[VALUES], v_empty[VALUES];
@@ -151,13 +171,16 @@ HOPPER_DEVICE void store_shared(uint32_t to, const uint32_t (&x)[4]) {
 
 // Where a task lies in the call.
 struct delta_task {
-    int head, key_head, block, row;
-    int first, last;        // chunks
-    int64_t token0;         // first token of the row
+    int head, key_head, block;
+    int first, last;        // chunks of the row
+    int token, left;        // first token, and how many there are from it to the row's end
+    int gates;              // number of the first chunk's
     const float *from;      // state before, [K, V]; NULL: zero, or I for TASK_TRANSITION
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row
     delta_kind kind;
+    bool waits;      // `from` is what the kernel before makes
+    float *boundary; // first boundary state of the row
     int peers; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
 };
 

@@ -73,7 +73,7 @@ static cudaError_t map_pairs(CUtensorMap *map, mat w) {
     const cuuint64_t size[4] = {(cuuint64_t)w.cols, 8, 2, width / 8};
     const cuuint64_t step[3] = {line, width * line, 8 * line};
     const cuuint32_t box[4] = {TILE_DEPTH, 8, 2, CHANNELS / 16};
-    return map_encode(map, (const bf16 *)w.p, 4, size, step, box);
+    return map_tensor(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, w.p, size, step, box);
 }
 
 bool cuda_linear_gated(backend *be, mat x, mat w, activation act, mat y) {

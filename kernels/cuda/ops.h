@@ -46,6 +46,7 @@ bool cuda_conv_heads(backend *be, mat x, const conv_part *part, int n);
 void cuda_short_conv(backend *be, mat x, mat w, mat bias, mat tail, activation act, mat y);
 // recurrence.cu
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o);
+bool cuda_recurrence_rows(backend *be, const steps *s, const step_rows *r, mat state, mat o);
 // The step form of columns of heads whose marks ([H][V / MARK_COLUMNS, rounded up], on the device; NULL: all) are not
 // zero, from the states in start, which may be state. beta must be float; K at most 512, else be->fail.
 enum { MARK_COLUMNS = 16 };
@@ -54,8 +55,8 @@ void cuda_steps_where_marked(backend *be, const steps *s, mat start, const int *
 // erase_steps.cu: decays per channel or pairs of vectors, in chunks; false when this device or shape is not for it.
 bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o);
 // delta_steps.cu: bfloat16 on Hopper; false when this device or shape is not for it; beta and decay must
-// be float.
-bool cuda_delta_recurrence(backend *be, const steps *s, mat state, mat o);
+// be float. r: NULL, or rows and boundary states.
+bool cuda_delta_recurrence(backend *be, const steps *s, const step_rows *r, mat state, mat o);
 // chunk.cu: false when this device or shape is not for it; beta and decay must be float.
 bool cuda_chunk_recurrence(backend *be, const steps *s, mat state, mat o);
 // linear_steps.cu: without an erase term; false when this device or shape is not for it, or steps are faster.

@@ -218,22 +218,37 @@ static mat as_float(backend *be, mat m, bool *made) {
     return f;
 }
 
+// Steps with such betas and decays, for a while.
+struct exact_steps {
+    backend *be;
+    steps t;
+    bool made_beta, made_decay;
+    exact_steps(backend *of, const steps *s) : be(of), t(*s) {
+        t.beta = as_float(be, s->beta, &made_beta);
+        t.decay = as_float(be, s->decay, &made_decay);
+    }
+    ~exact_steps() {
+        if (made_beta)
+            be->op->free(be, t.beta);
+        if (made_decay)
+            be->op->free(be, t.decay);
+    }
+};
+
 void cuda_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (s->T == 0 || cuda_linear_recurrence(be, s, state, o) ||
         cuda_erase_recurrence(be, s, state, o))
         return;
-    bool made_beta, made_decay;
-    steps t = *s;
-    t.beta = as_float(be, s->beta, &made_beta);
-    t.decay = as_float(be, s->decay, &made_decay);
-    if (be->fail.code == ERR_NONE && !cuda_delta_recurrence(be, &t, state, o) &&
-        !cuda_chunk_recurrence(be, &t, state, o)) {
+    exact_steps x(be, s);
+    if (be->fail.code == ERR_NONE && !cuda_delta_recurrence(be, &x.t, NULL, state, o) &&
+        !cuda_chunk_recurrence(be, &x.t, state, o)) {
         be->kernel = "cuda step, f32 FMA";
         be->kernel_why[0] = 0;
-        cuda_steps_where_marked(be, &t, state, NULL, state, o);
+        cuda_steps_where_marked(be, &x.t, state, NULL, state, o);
     }
-    if (made_beta)
-        be->op->free(be, t.beta);
-    if (made_decay)
-        be->op->free(be, t.decay);
+}
+
+bool cuda_recurrence_rows(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
+    exact_steps x(be, s);
+    return be->fail.code != ERR_NONE || cuda_delta_recurrence(be, &x.t, r, state, o);
 }

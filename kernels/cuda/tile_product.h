@@ -259,7 +259,7 @@ static inline cudaError_t tile_map(CUtensorMap *map, mat m, int box) {
     const cuuint64_t size[4] = {(cuuint64_t)m.cols, (cuuint64_t)m.rows, 1, 1};
     const cuuint64_t step[3] = {line, line, line};
     const cuuint32_t part[4] = {TILE_DEPTH, (cuuint32_t)box, 1, 1};
-    return map_encode(map, (const bf16 *)m.p, 4, size, step, part);
+    return map_tensor(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, m.p, size, step, part);
 }
 
 template <int SUMS, class K, class C>
