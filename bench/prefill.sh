@@ -4,7 +4,9 @@
 #   bench/prefill.sh [FOLDER]
 # makes the model in FOLDER (default build/dp392; needs NumPy, 0.8 GB) unless it is there. For every
 # block length: the median time from a block's start to the next one's, the first left out, by events on
-# the device: gaps and the host's part included. Then one run's time by operation (its events cost a few
+# the device: gaps and the host's part included; beside it the median time the device takes for a block, the
+# host's until all of it is in the stream, and the number of kernels and products. Where the host's time is the
+# smaller one, the device never waits inside a block. Then one run's time by operation (its events cost a few
 # percent).
 # $DELTOP: the program (default ./deltop).
 set -eu
@@ -17,11 +19,15 @@ run() { # TRACE BLOCK LENGTH
         --length "$3" --block "$2" --quiet 2>&1 >/dev/null
 }
 rate() { # BLOCK NOTE
-    run 2 "$1" 262144 | awk -v block="$1" -v note="${2:-}" '/^cuda block.*next/ { if (n++) t[n - 1] = $5 }
+    run 2 "$1" 262144 | awk -v block="$1" -v note="${2:-}" '
+        function median(t, n,    i, j, x) {
+            for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (t[j] < t[i]) { x = t[i]; t[i] = t[j]; t[j] = x }
+            return n % 2 ? t[(n + 1) / 2] : (t[n / 2] + t[n / 2 + 1]) / 2
+        }
+        /^cuda block.*next/ { if (n++) { t[n - 1] = $5; device[n - 1] = $3; host[n - 1] = $11; launches = $13 } }
         END { n--
-              for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (t[j] < t[i]) { x = t[i]; t[i] = t[j]; t[j] = x }
-              m = n % 2 ? t[(n + 1) / 2] : (t[n / 2] + t[n / 2 + 1]) / 2
-              printf "measured: blocks of %d tokens: %.2f ms (%.2f to %.2f, %d blocks), %.0f tokens/s%s\n", block, m, t[1], t[n], n, block / m * 1000, note }'
+              m = median(t, n)
+              printf "measured: blocks of %d tokens: %.2f ms (%.2f to %.2f, %d blocks), %.0f tokens/s; device %.2f ms, host %.2f ms, %d launches%s\n", block, m, t[1], t[n], n, block / m * 1000, median(device, n), median(host, n), launches, note }'
 }
 for block in 32768 16384 4096; do
     rate "$block"

@@ -142,6 +142,10 @@ typedef struct backend_ops {
                        mat y); // y += scale (x w^T + bias)
     // False: these parts are not for it, and nothing has been done.
     bool (*conv_heads)(backend *be, mat x, const conv_part *part, int n);
+    // y = act(x gate^T) * (x up^T); w [2 width, D]: gate's rows, then up's. False as above.
+    bool (*linear_gated)(backend *be, mat x, mat w, activation act, mat y);
+    // conv_heads of x w^T's columns, which nobody else reads. False as above.
+    bool (*linear_conv)(backend *be, mat x, mat w, const conv_part *part, int n);
     // core/rows.h: rows of different lengths, states on the way. False: nothing has been done.
     bool (*recurrence_rows)(backend *be, const steps *s, const step_rows *r, mat state, mat o);
     // Bytes that the device could still give, beside whatever else runs on it.

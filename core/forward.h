@@ -122,7 +122,9 @@ void fwd_leave(fwd *f, int slot, mat x);
 mat fwd_left(const fwd *f, int slot);
 // y = x w^T in fresh scratch
 mat fwd_linear(fwd *f, mat x, mat w, mat bias);
-// The same for gates, betas and decays, which are never rounded below float32.
+// y = act(scale x gate^T) * (x up^T) with gate the upper and up the lower half of w's rows.
+mat fwd_linear_gated(fwd *f, mat x, mat w, activation act, double scale);
+// As fwd_linear for gates, betas and decays, which are never rounded below float32.
 mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
 // Short convolution with its carried tail (index into the module's carries) into fresh scratch;
 // without weights (w none) only the activation.
@@ -131,6 +133,8 @@ mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activati
 // the parts: y of each in fresh scratch, its tail brought up to date. One part may lack weights: then
 // y is x, activated and normed in place. False: the failure is in the backend.
 bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n);
+// The same over the columns of x w^T, which are not kept.
+bool fwd_linear_conv(fwd *f, mat x, mat w, conv_part *part, int n);
 // The last product of module m's body: y = x w^T + bias. Where m is the body of the running branch and
 // the backend can, it goes straight onto the residual stream, and y stays as it is: call it last.
 void fwd_output(fwd *f, const module *m, mat x, mat w, mat bias, mat y);

@@ -49,6 +49,23 @@ mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
     return product(f, f->be->op->linear, x, w, bias, fwd_tmp(f, x.rows, w.rows));
 }
 
+mat fwd_linear_gated(fwd *f, mat x, mat w, activation act, double scale) {
+    const backend_ops *op = f->be->op;
+    const int64_t width = w.rows / 2;
+    if (op->linear_gated && scale == 1 && !mat_none(x)) {
+        mat y = fwd_tmp(f, x.rows, width);
+        if (mat_none(y) || op->linear_gated(f->be, x, w, act, y))
+            return y;
+    }
+    mat both = fwd_linear(f, x, w, MAT_NONE);
+    if (mat_none(both))
+        return both;
+    mat gate = mat_cols(both, 0, width), up = mat_cols(both, width, width);
+    op->activate(f->be, gate, ACT_NONE, scale);
+    op->multiply(f->be, gate, act, up);
+    return up;
+}
+
 mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias) {
     return product(f, f->be->op->linear_exact, x, w, bias, fwd_tmp_exact(f, x.rows, w.rows));
 }
@@ -79,20 +96,37 @@ static mat part_alone(fwd *f, mat x, conv_part *p) {
     return p->y;
 }
 
-bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n) {
-    if (mat_none(x))
-        return false;
-    int64_t at = 0;
-    bool fused = f->be->op->conv_heads != NULL;
+// Scratch for the results of those with weights. *all: there is none without.
+static bool part_results(fwd *f, int64_t rows, conv_part *part, int n, bool *all) {
+    *all = true;
     for (int i = 0; i < n; i++) {
         if (mat_none(part[i].w)) { // n = 1: x is the part
-            fused = false;
+            *all = false;
             continue;
         }
-        part[i].y = fwd_tmp(f, x.rows, part[i].w.rows);
+        if (mat_none(part[i].y))
+            part[i].y = fwd_tmp(f, rows, part[i].w.rows);
         if (mat_none(part[i].y))
             return false;
     }
+    return true;
+}
+
+bool fwd_linear_conv(fwd *f, mat x, mat w, conv_part *part, int n) {
+    bool all;
+    if (mat_none(x) || !part_results(f, x.rows, part, n, &all))
+        return false;
+    if (all && f->be->op->linear_conv && f->be->op->linear_conv(f->be, x, w, part, n))
+        return f->be->fail.code == ERR_NONE;
+    return fwd_conv_heads(f, fwd_linear(f, x, w, MAT_NONE), part, n);
+}
+
+bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n) {
+    int64_t at = 0;
+    bool fused;
+    if (mat_none(x) || !part_results(f, x.rows, part, n, &fused))
+        return false;
+    fused = fused && f->be->op->conv_heads;
     if (fused && f->be->op->conv_heads(f->be, x, part, n))
         return f->be->fail.code == ERR_NONE;
     for (int i = 0; i < n; i++) {

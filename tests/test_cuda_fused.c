@@ -237,6 +237,174 @@ static void every_call_gives_the_same_numbers(void **state) {
     both_close(&b);
 }
 
+// Products with what follows them ----------------------------------------------------------------
+
+// Whether the device has the kernels that are for Hopper alone.
+static bool on_hopper(const both *b) {
+    const char *name = b->be[0]->device;
+    return b->be[0]->prec == PRECISION_BF16 &&
+           (strstr(name, "H100") || strstr(name, "H200") || strstr(name, "GH200"));
+}
+
+static void gated_products(both *b) {
+    static const int64_t sizes[][3] = {{512, 1024, 128},   {513, 1000, 8},    {640, 768, 136},
+                                       {1030, 1024, 2816}, {2049, 2816, 264}, {700, 705, 40}};
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+        int64_t T = sizes[j][0], K = sizes[j][1], N = sizes[j][2];
+        bool aligned = K % 8 == 0;
+        pair x = pair_new(b, T, K, false, -1, 1), w = pair_new(b, 2 * N, K, false, -0.1, 0.1);
+        pair y = pair_new(b, T, N, false, -1, 1), z = pair_new(b, T, 2 * N, false, -1, 1);
+        bool done = b->be[0]->op->linear_gated &&
+                    b->be[0]->op->linear_gated(b->be[0], x.at[0], w.at[0], ACT_SILU, y.at[0]);
+        assert_int_equal(done, on_hopper(b) && aligned);
+        if (done) {
+            backend *cpu = b->be[1];
+            cpu->op->linear(cpu, x.at[1], w.at[1], MAT_NONE, z.at[1]);
+            mat up = mat_cols(z.at[1], N, N);
+            cpu->op->multiply(cpu, mat_cols(z.at[1], 0, N), ACT_SILU, up);
+            cpu->op->copy(cpu, up, y.at[1]);
+        }
+        pair_note(b, done ? "linear_gated" : "linear_gated declined", &y, pair_error(b, &y),
+                  done ? allowed(b, true) : 0);
+        both_reset(b);
+    }
+}
+
+static void one_projection(both *b, int64_t T, int64_t K, const conv_case *c) {
+    const int64_t cols[3] = {c->q, c->k, c->v};
+    conv_part part[2][3] = {0};
+    pair tail[3], y[3];
+    pair x = pair_new(b, T, K, false, -1, 1);
+    pair w = pair_new(b, c->q + c->k + c->v, K, false, -0.1, 0.1);
+    pair z = pair_new(b, T, c->q + c->k + c->v, false, -1, 1);
+    EACH(i)
+    if (c->norm == HEAD_NORM_L2_FLOOR) // a zero head stays zero (B59)
+        b->be[i]->op->zero(b->be[i], mat_rows(w.at[i], 0, c->head_dim));
+    for (int j = 0; j < 3; j++) {
+        pair taps = pair_new(b, cols[j], c->width, false, -1, 1);
+        pair bias = pair_new(b, 1, cols[j], true, -1, 1);
+        tail[j] = pair_new(b, c->width - 1, cols[j], false, -2, 2);
+        y[j] = pair_new(b, T, cols[j], false, -1, 1);
+        EACH(i)
+        if (c->norm == HEAD_NORM_L2_FLOOR && j == 0)
+            b->be[i]->op->zero(b->be[i], mat_cols(tail[j].at[i], 0, c->head_dim));
+        EACH(i)
+        part[i][j] = (conv_part){.w = taps.at[i],
+                                 .bias = c->bias ? bias.at[i] : MAT_NONE,
+                                 .tail = tail[j].at[i],
+                                 .act = c->act,
+                                 .norm = j < 2 ? c->norm : HEAD_NORM_NONE,
+                                 .head_dim = c->head_dim,
+                                 .eps = c->norm == HEAD_NORM_L2 ? 1e-6 : 1e-12,
+                                 .y = y[j].at[i]};
+        dense_weights(b, &taps, &part[0][j]);
+    }
+    bool fits = c->width == 4 && c->act == ACT_SILU && c->norm != HEAD_NORM_L1 &&
+                (c->head_dim == 128 || c->norm == HEAD_NORM_NONE);
+    for (int again = 0; again < 2; again++) { // the second block starts from the first one's tails
+        bool done = b->be[0]->op->linear_conv &&
+                    b->be[0]->op->linear_conv(b->be[0], x.at[0], w.at[0], part[0], 3);
+        assert_int_equal(done, fits && on_hopper(b));
+        if (done) {
+            b->be[1]->op->linear(b->be[1], x.at[1], w.at[1], MAT_NONE, z.at[1]);
+            compose(b->be[1], z.at[1], part[1], 3);
+        }
+        for (int j = 0; j < 3; j++) {
+            pair_note(
+                b, done ? j < 2 ? "linear_conv" : "linear_conv, no norm" : "linear_conv declined",
+                &y[j], pair_error(b, &y[j]), done ? allowed(b, true) : 0);
+            pair_note(b, "linear_conv's tails", &tail[j], pair_error(b, &tail[j]),
+                      done ? allowed(b, true) : 0);
+        }
+    }
+    for (int j = 0; j < 3; j++)
+        b->be[0]->op->free(b->be[0], part[0][j].w);
+    both_reset(b);
+}
+
+static void projections(both *b) {
+    static const int64_t rows[] = {512, 513, 515, 759, 760, 761, 1013};
+    static const struct {
+        int64_t q, k, v;
+    } shape[] = {{128, 256, 256}, {256, 128, 384}, {128, 128, 128}};
+    static const struct {
+        head_norm norm;
+        int64_t head_dim, width;
+        activation act;
+        bool bias;
+    } how[] = {
+        {HEAD_NORM_L2, 128, 4, ACT_SILU, false},   {HEAD_NORM_L2_FLOOR, 128, 4, ACT_SILU, true},
+        {HEAD_NORM_NONE, 64, 4, ACT_SILU, true},   {HEAD_NORM_L2, 64, 4, ACT_SILU, false},
+        {HEAD_NORM_L1, 128, 4, ACT_SILU, false},   {HEAD_NORM_L2, 128, 3, ACT_SILU, false},
+        {HEAD_NORM_L2, 128, 4, ACT_SIGMOID, false}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+        for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+            for (size_t h = 0; h < sizeof how / sizeof *how; h++) {
+                if (h >= 3 && (r || s)) // declined
+                    continue;
+                b->seed = 1 + 100 * r + 10 * s + h;
+                one_projection(b, rows[r], 1024 - 24 * (int64_t)(r % 2) + 64 * (int64_t)s,
+                               &(conv_case){0, how[h].width, shape[s].q, shape[s].k, shape[s].v,
+                                            how[h].head_dim, how[h].norm, how[h].act, how[h].bias});
+            }
+}
+
+// Losses of many tokens over many words. Every third word of the second half is one of the first again: the lowest of equals
+// is the likeliest. One row is no number.
+static void losses(both *b) {
+    static const int64_t sizes[][3] = {
+        {512, 64, 256}, {513, 256, 1031}, {1025, 1024, 2048}, {1300, 200, 8193}};
+    // Products of bf16 numbers are exact in float32: no more is lost than in f32 (tests/test_cuda_ops.c).
+    const double bound = b->be[0]->prec == PRECISION_TF32 ? 5e-2 : 1e-4;
+    double worst = 0;
+    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+        const int64_t T = sizes[j][0], D = sizes[j][1], V = sizes[j][2];
+        pair x = pair_new(b, T, D, false, -1, 1), w = pair_new(b, V, D, false, -0.5, 0.5);
+        double *X = pair_read(b, &x, 0), *W = pair_read(b, &w, 0), *loss[2];
+        int32_t *best[2], *target = malloc((size_t)T * sizeof *target);
+        for (int64_t v = V / 2; v < V; v += 3)
+            memcpy(W + v * D, W + (v - V / 2) * D, (size_t)D * sizeof *W);
+        pair_write(b, &w, W);
+        X[7 * D] = NAN;
+        pair_write(b, &x, X);
+        for (int64_t t = 0; t < T; t++)
+            target[t] = t % 5 == 4 ? -1 : (int32_t)both_uniform(b, 0, (double)V);
+        target[0] = (int32_t)V - 1;
+        target[1] = 0;
+        EACH(i) {
+            loss[i] = malloc((size_t)T * sizeof *loss[i]);
+            best[i] = malloc((size_t)T * sizeof *best[i]);
+            b->be[i]->op->losses(b->be[i], x.at[i], w.at[i], target, loss[i], best[i]);
+        }
+        both_check(b, "losses");
+        for (int64_t t = 0; t < T; t++) {
+            assert_int_equal(isnan(loss[0][t]), target[t] < 0 || t == 7);
+            assert_in_range(best[0][t], 0, V - 1);
+            if (t == 7)
+                continue;
+            if (target[t] >= 0)
+                worst = fmax(worst, fabs(loss[0][t] - loss[1][t]));
+            double lost = 0;
+            for (int64_t i = 0; i < D; i++)
+                lost += X[t * D + i] * (W[best[1][t] * D + i] - W[best[0][t] * D + i]);
+            assert_true(lost <= bound);
+            if (on_hopper(b)) // one order of sums for all words
+                assert_true(best[0][t] < V / 2 || (best[0][t] - V / 2) % 3 != 0);
+        }
+        EACH(i) {
+            free(loss[i]);
+            free(best[i]);
+        }
+        free(target);
+        free(X);
+        free(W);
+        both_reset(b);
+    }
+    printf("measured cuda %-4s losses                             worst %.1e nats\n",
+           precision_name(b->be[0]->prec), worst);
+    assert_true(worst <= bound);
+}
+
 // Rows of whole words -------------------------------------------------------------------------
 
 static void words(both *b) {
@@ -347,6 +515,21 @@ static void products_agree(void **state) {
     in_every_precision(products);
 }
 
+static void gated_products_agree(void **state) {
+    (void)state;
+    in_every_precision(gated_products);
+}
+
+static void projections_with_convolutions_agree(void **state) {
+    (void)state;
+    in_every_precision(projections);
+}
+
+static void losses_of_many_words_agree(void **state) {
+    (void)state;
+    in_every_precision(losses);
+}
+
 static void rows_of_whole_words_agree(void **state) {
     (void)state;
     in_every_precision(words);
@@ -363,6 +546,9 @@ int main(void) {
         cmocka_unit_test(what_the_kernel_is_not_for_is_left_alone),
         cmocka_unit_test(products_agree),
         cmocka_unit_test(every_call_gives_the_same_numbers),
+        cmocka_unit_test(gated_products_agree),
+        cmocka_unit_test(projections_with_convolutions_agree),
+        cmocka_unit_test(losses_of_many_words_agree),
         cmocka_unit_test(rows_of_whole_words_agree),
         cmocka_unit_test(activations_without_gaps_agree),
         cmocka_unit_test(norms_of_states_agree),

@@ -120,7 +120,7 @@ void fla_heads_free(fla_heads *h, backend *be) {
 // Projections and what follows them, into part[i].y. False: the failure is in the backend.
 static bool run_parts(fla_heads *h, fwd *f, mat x, conv_part part[3]) {
     if (!mat_none(h->qkv))
-        return fwd_conv_heads(f, fwd_linear(f, x, h->qkv, MAT_NONE), part, 3);
+        return fwd_linear_conv(f, x, h->qkv, part, 3);
     const mat w[] = {h->q, h->k, h->v};
     for (int i = 0; i < 3; i++)
         if (!fwd_conv_heads(f, fwd_linear(f, x, w[i], MAT_NONE), &part[i], 1))

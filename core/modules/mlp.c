@@ -28,17 +28,14 @@ static void mlp_free(module *base, backend *be) {
 static void mlp_run(module *base, fwd *f, mat x, mat y) {
     mlp *m = (mlp *)base;
     const backend_ops *op = f->be->op;
-    mat up, gate = MAT_NONE;
-    if (mat_none(m->both)) {
-        up = fwd_linear(f, x, m->up, m->up_bias);
-        gate = mat_none(m->gate) ? MAT_NONE : fwd_linear(f, x, m->gate, m->gate_bias);
-    } else {
-        mat both = fwd_linear(f, x, m->both, MAT_NONE);
-        if (mat_none(both))
-            return;
-        gate = mat_cols(both, 0, m->gate.rows);
-        up = mat_cols(both, m->gate.rows, m->up.rows);
+    if (!mat_none(m->both)) {
+        mat z = fwd_linear_gated(f, x, m->both, m->act, m->gate_scale);
+        if (f->be->fail.code == ERR_NONE)
+            fwd_output(f, base, z, m->down, m->down_bias, y);
+        return;
     }
+    mat up = fwd_linear(f, x, m->up, m->up_bias);
+    mat gate = mat_none(m->gate) ? MAT_NONE : fwd_linear(f, x, m->gate, m->gate_bias);
     if (f->be->fail.code != ERR_NONE)
         return;
     if (mat_none(gate)) {

@@ -241,6 +241,8 @@ static backend_ops make_table() {
     t.linear_exact = cuda_linear_exact;
     t.linear_add = cuda_linear_add;
     t.conv_heads = cuda_conv_heads;
+    t.linear_gated = cuda_linear_gated;
+    t.linear_conv = cuda_linear_conv;
     t.free_bytes = cuda_free_bytes;
     t.add = cuda_add;
     t.add_rows = cuda_add_rows;
@@ -334,6 +336,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     snprintf(c->name, sizeof c->name, "%s (cuda:%d)", prop.name, device);
     c->device = device;
     c->processors = prop.multiProcessorCount;
+    c->hopper = prop.major == 9 && prop.minor == 0;
     if (cudaDeviceGetPCIBusId(c->base.pci, sizeof c->base.pci, device) != cudaSuccess)
         c->base.pci[0] = 0;
     c->base.op = &table;

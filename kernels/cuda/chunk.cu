@@ -351,11 +351,11 @@ static bool run(backend *be, const steps *s, int buffers, mat state, mat o) {
                 (unsigned)((p->V + WARPS * 32 / lanes<K>() - 1) / (WARPS * 32 / lanes<K>())));
     prepare<T, K><<<all, PREPARE, a, of(be)->stream>>>(
         c, as<T>(s->q), as<T>(s->k), as<float>(s->beta), as<float>(s->decay), slots);
-    launched(be, "chunks");
+    cuda_ok(be, cudaGetLastError(), "chunks");
     phase_done(be, "prepare");
     advance<T, K><<<columns, THREADS, b, of(be)->stream>>>(c, as<T>(s->q), as<T>(s->k), as<T>(s->v),
                                                            slots, as<float>(state), as<T>(o));
-    launched(be, "recurrence in chunks");
+    cuda_ok(be, cudaGetLastError(), "recurrence in chunks");
     phase_done(be, "advance");
     be->kernel = "cuda chunk (prepare, advance), f32 FMA";
     be->kernel_why[0] = 0;

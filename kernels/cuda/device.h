@@ -20,6 +20,7 @@ struct cuda_backend {
     backend base; // first: a backend * is a cuda_backend *
     int device;
     int processors; // multiprocessors
+    bool hopper;    // compute capability 9.0, which alone has wgmma
     cudaStream_t stream;
     cublasHandle_t blas;
     char name[288];
@@ -30,6 +31,7 @@ struct cuda_backend {
     size_t pinned_bytes;
     struct product_plans *plans;     // product.cu
     struct trace *spans;             // trace.h; NULL: nobody asked
+    long launches;                   // kernels and products so far
     cudaEvent_t mark[BACKEND_MARKS]; // made when first used (kernels/cuda/timing.cu)
     void *evict;
     size_t evict_bytes;
@@ -43,10 +45,12 @@ static inline cuda_backend *of(backend *be) {
 bool cuda_ok(backend *be, cudaError_t r, const char *what);
 // After a launch.
 static inline void launched(backend *be, const char *what) {
+    of(be)->launches++;
     cuda_ok(be, cudaGetLastError(), what);
 }
 // After one of the kernels that an operation is made of.
 static inline void phase_done(backend *be, const char *name) {
+    of(be)->launches++;
     if (be->on_phase)
         be->on_phase(be, name);
 }

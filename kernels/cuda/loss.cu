@@ -1,6 +1,7 @@
-// Per-token loss in tiles of tokens x vocabulary (kernels/loss.h): float32 logits of some tokens by
-// cuBLAS, then one block a token reads them once: running maximum with its place, and the sum of
+// Per-token loss in tiles of tokens x vocabulary (kernels/loss.h). On Hopper loss_product.cu; elsewhere float32 logits of some
+// tokens by cuBLAS, then one block a token reads them once: running maximum with its place, and the sum of
 // exponentials under it, in float over at most a few hundred terms and in double from there.
+#include "kernels/cuda/loss_product.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/trace.h"
 #include "kernels/cuda/wide.h"
@@ -84,15 +85,29 @@ __global__ void __launch_bounds__(THREADS)
     best[blockIdx.x] = r.best < n ? r.best : 0; // all NaN: none
 }
 
-void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss,
-                 int32_t *best) {
+// What a token gets, and its target, one after the other for all tokens; loss and best leave together.
+enum { ANSWER = sizeof(double) + 2 * sizeof(int32_t) };
+struct places {
+    double *loss;
+    int32_t *best, *target;
+    int64_t n;
+    places(void *at, int64_t tokens) : loss((double *)at), n(tokens) {
+        best = (int32_t *)(loss + n);
+        target = best + n;
+    }
+    void send(backend *be, const int32_t *targets) const {
+        cuda_ok(be,
+                cudaMemcpyAsync(target, targets, (size_t)n * sizeof *target, cudaMemcpyHostToDevice,
+                                of(be)->stream),
+                "copy targets");
+    }
+};
+
+// Logits in memory, a tile of tokens at a time.
+static bool in_tiles(backend *be, mat x, mat head, const int32_t *targets, double **d_loss) {
     int64_t n = x.rows, ld = (head.rows + 3) / 4 * 4;
-    if (n == 0)
-        return;
-    traced span(be, "losses");
-    const size_t answer = sizeof(double) + sizeof(int32_t);
     auto bytes = [&](int64_t tokens) {
-        return (size_t)(tokens * ld) * sizeof(float) + (size_t)n * (answer + sizeof(int32_t));
+        return (size_t)(tokens * ld) * sizeof(float) + (size_t)n * ANSWER;
     };
     auto tokens_in = [&](int64_t room) {
         int64_t tokens = room / (ld * (int64_t)sizeof(float));
@@ -104,33 +119,60 @@ void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *l
         int64_t room = be->op->free_bytes(be) / 4;
         rows = tokens_in(room < TILE_BYTES ? room : TILE_BYTES);
     }
-    char *d = (char *)device_scratch(be, bytes(rows));
-    if (!d)
-        return;
-    float *logits = (float *)d;
-    double *d_loss = (double *)(logits + rows * ld);
-    int32_t *d_best = (int32_t *)(d_loss + n), *want = d_best + n;
-    cudaStream_t stream = of(be)->stream;
-    cuda_ok(
-        be,
-        cudaMemcpyAsync(want, targets, (size_t)n * sizeof *want, cudaMemcpyHostToDevice, stream),
-        "copy targets");
+    float *logits = (float *)device_scratch(be, bytes(rows));
+    if (!logits)
+        return false;
+    places at(logits + rows * ld, n);
+    at.send(be, targets);
     for (int64_t t = 0; t < n; t += rows) {
         int64_t m = n - t < rows ? n - t : rows;
         cuda_linear(be, mat_rows(x, t, m), head, MAT_NONE,
                     mat{logits, m, head.rows, ld, sizeof(float)});
         traced fold(be, "losses from logits");
-        token_losses<<<(unsigned)m, THREADS, 0, stream>>>(logits, ld, (int)head.rows, want + t,
-                                                          d_loss + t, d_best + t);
+        token_losses<<<(unsigned)m, THREADS, 0, of(be)->stream>>>(
+            logits, ld, (int)head.rows, at.target + t, at.loss + t, at.best + t);
+        launched(be, "losses");
     }
-    launched(be, "losses");
-    char *host = (char *)host_scratch(be, (size_t)n * answer); // waits for the above
+    *d_loss = at.loss;
+    return true;
+}
+
+static bool in_one(backend *be, mat x, mat head, const int32_t *targets, double **d_loss) {
+    const size_t parts = (loss_product_bytes(x, head) + 15) / 16 * 16;
+    char *d = (char *)device_scratch(be, parts + (size_t)x.rows * ANSWER);
+    if (!d)
+        return false;
+    places at(d + parts, x.rows);
+    at.send(be, targets);
+    loss_product_run(be, x, head, at.target, d, at.loss, at.best);
+    *d_loss = at.loss;
+    return true;
+}
+
+void cuda_losses(backend *be, mat x, mat head, const int32_t *targets, double *loss,
+                 int32_t *best) {
+    const size_t n = (size_t)x.rows;
+    if (n == 0)
+        return;
+    traced span(be, "losses");
+    double *d_loss;
+    bool one = loss_product_takes(be, x, head);
+    if (one) { // never more than a part of what is free
+        const size_t bytes = loss_product_bytes(x, head) + n * ANSWER;
+        one = bytes <= of(be)->scratch_bytes || (int64_t)bytes <= be->op->free_bytes(be) / 4;
+    }
+    if (!(one ? in_one : in_tiles)(be, x, head, targets, &d_loss))
+        return;
+    trace_queued(of(be));
+    const size_t answer = sizeof *loss + sizeof *best;
+    cudaStream_t stream = of(be)->stream;
+    char *host = (char *)host_scratch(be, n * answer); // waits for the above
     if (!host)
         return;
-    cuda_ok(be, cudaMemcpyAsync(host, d_loss, (size_t)n * answer, cudaMemcpyDeviceToHost, stream),
+    cuda_ok(be, cudaMemcpyAsync(host, d_loss, n * answer, cudaMemcpyDeviceToHost, stream),
             "copy losses");
     if (!cuda_ok(be, cudaStreamSynchronize(stream), "losses"))
         return;
-    memcpy(loss, host, (size_t)n * sizeof *loss);
-    memcpy(best, host + (size_t)n * sizeof *loss, (size_t)n * sizeof *best);
+    memcpy(loss, host, n * sizeof *loss);
+    memcpy(best, host + n * sizeof *loss, n * sizeof *best);
 }

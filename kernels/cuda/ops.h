@@ -10,6 +10,10 @@ void cuda_linear(backend *be, mat x, mat w, mat bias, mat y);
 void cuda_linear_exact(backend *be, mat x, mat w, mat bias, mat y);
 void cuda_linear_add(backend *be, mat x, mat w, mat bias, double scale, mat y);
 void products_close(cuda_backend *c);
+// gated_product.cu: false when these are not for it
+bool cuda_linear_gated(backend *be, mat x, mat w, activation act, mat y);
+// conv_product.cu: false when these are not for it
+bool cuda_linear_conv(backend *be, mat x, mat w, const conv_part *part, int n);
 // thin.cu: false when these are not for it
 bool cuda_thin_product(backend *be, mat x, mat w, mat y);
 // dense.cu

@@ -6,12 +6,13 @@
 
 #include <cudaTypedefs.h>
 
-// The driver's maker of tensor maps, so that nothing is linked against the driver: a tensor of three axes, the innermost
-// without gaps; step: bytes from index to index of the other two; part: the box, whose rows are 128 bytes, exchanged as
+// The driver's maker of tensor maps, so that nothing is linked against the driver: a tensor of AXES axes, the innermost
+// without gaps; step: bytes from index to index of the others; part: the box, whose rows are 128 bytes, exchanged as
 // swizzle() of wgmma.h says. What lies outside the tensor is read as 0.
+template <int AXES>
 static cudaError_t map_tensor(CUtensorMap *map, CUtensorMapDataType type, const void *p,
-                              const cuuint64_t (&size)[3], const cuuint64_t (&step)[2],
-                              const cuuint32_t (&part)[3]) {
+                              const cuuint64_t (&size)[AXES], const cuuint64_t (&step)[AXES - 1],
+                              const cuuint32_t (&part)[AXES]) {
     static PFN_cuTensorMapEncodeTiled_v12000 encode;
     if (!encode) {
         void *f = NULL;
@@ -22,9 +23,10 @@ static cudaError_t map_tensor(CUtensorMap *map, CUtensorMapDataType type, const 
             return r != cudaSuccess ? r : cudaErrorNotSupported;
         encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
     }
-    const cuuint32_t every[3] = {1, 1, 1};
-    return encode(map, type, 3, (void *)p, size, step, part, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+    const cuuint32_t every[5] = {1, 1, 1, 1, 1};
+    return encode(map, type, AXES, (void *)p, size, step, part, every,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
                ? cudaSuccess
                : cudaErrorInvalidValue;

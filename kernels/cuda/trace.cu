@@ -3,19 +3,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct span {
     const char *name;
     cudaEvent_t from, to;
     int depth;
+    double host;   // of the last operation of a block: seconds until it was in the stream
+    long launches; // of the block
 };
 
 struct trace {
     span *v;
     size_t n, cap;
     int depth;
-    bool blocks; // alone
+    bool blocks;   // alone
+    double began;  // the host's time when a block began
+    long launched; // and the kernels before it
 };
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 void trace_open(cuda_backend *c) {
     const char *on = getenv("DELTOP_CUDA_TRACE");
@@ -35,13 +46,27 @@ traced::traced(backend *be, const char *name) : c(of(be)), at(-1) {
         return;
     if (!t || !mem_grow((void **)&t->v, &t->cap, t->n + 1, sizeof *t->v, "a trace", NULL))
         return;
-    span s = {name, NULL, NULL, t->depth};
+    span s = {name, NULL, NULL, t->depth, 0, 0};
     if (cudaEventCreate(&s.from) != cudaSuccess || cudaEventCreate(&s.to) != cudaSuccess)
         return;
     cudaEventRecord(s.from, c->stream);
     at = (int)t->n;
     t->v[t->n++] = s;
     t->depth++;
+    if (strcmp(name, first_of_block) == 0) {
+        t->began = seconds();
+        t->launched = c->launches;
+    }
+}
+
+void trace_queued(cuda_backend *c) {
+    trace *t = c->spans;
+    for (size_t i = t ? t->n : 0; i-- > 0;)
+        if (strcmp(t->v[i].name, last_of_block) == 0) {
+            t->v[i].host = seconds() - t->began;
+            t->v[i].launches = c->launches - t->launched;
+            return;
+        }
 }
 
 traced::~traced() {
@@ -58,24 +83,28 @@ static double between(const span *a, cudaEvent_t to) {
 
 // A block runs from the embedding to the losses; the host's part follows until the next one begins.
 static void print_blocks(const trace *t) {
-    const span *from = NULL;
-    cudaEvent_t to = NULL;
+    const span *from = NULL, *to = NULL;
+    auto say = [&](const span *next) {
+        if (!from || !to)
+            return;
+        fprintf(stderr, "cuda block %.3f ms", between(from, to->to));
+        if (next)
+            fprintf(stderr, ", %.3f ms to the next", between(from, next->from));
+        fprintf(stderr, "; host %.3f ms, %ld launches\n", 1e3 * to->host, to->launches);
+    };
     for (size_t i = 0; i < t->n; i++) {
         const span *s = &t->v[i];
         if (s->depth > 0)
             continue;
         if (strcmp(s->name, first_of_block) == 0 && (!from || to)) {
-            if (from)
-                fprintf(stderr, "cuda block %.3f ms, %.3f ms to the next\n", between(from, to),
-                        between(from, s->from));
+            say(s);
             from = s;
             to = NULL;
         } else if (from && strcmp(s->name, last_of_block) == 0) {
-            to = s->to;
+            to = s;
         }
     }
-    if (from && to)
-        fprintf(stderr, "cuda block %.3f ms\n", between(from, to));
+    say(NULL);
 }
 
 void trace_print_and_close(cuda_backend *c) {
