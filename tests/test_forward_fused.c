@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-static int added, convolved;
+static int added, convolved, gated, projected;
 static int64_t free_now;
 
 static void linear_add(backend *be, mat x, mat w, mat bias, double scale, mat y) {
@@ -41,6 +41,34 @@ static bool conv_heads(backend *be, mat x, const conv_part *part, int n) {
     return true;
 }
 
+static bool linear_conv(backend *be, mat x, mat w, const conv_part *part, int n) {
+    if (++projected % 3 == 0)
+        return false;
+    mat z = be->op->alloc(be, x.rows, w.rows);
+    be->op->linear(be, x, w, MAT_NONE, z);
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const conv_part *p = &part[i];
+        be->op->short_conv(be, mat_cols(z, at, p->y.cols), p->w, p->bias, p->tail, p->act, p->y);
+        be->op->normalize_heads(be, p->y, p->head_dim, p->norm, p->eps);
+        at += p->y.cols;
+    }
+    be->op->free(be, z);
+    return true;
+}
+
+static bool linear_gated(backend *be, mat x, mat w, activation act, mat y) {
+    if (++gated % 3 == 0)
+        return false;
+    mat z = be->op->alloc(be, x.rows, w.rows);
+    be->op->linear(be, x, w, MAT_NONE, z);
+    mat up = mat_cols(z, y.cols, y.cols);
+    be->op->multiply(be, mat_cols(z, 0, y.cols), act, up);
+    be->op->copy(be, up, y);
+    be->op->free(be, z);
+    return true;
+}
+
 static int64_t free_bytes(backend *be) {
     (void)be;
     return free_now;
@@ -55,6 +83,8 @@ static backend *open_cpu(bool fused, backend_ops *table) {
         *table = *be->op;
         table->linear_add = linear_add;
         table->conv_heads = conv_heads;
+        table->linear_conv = linear_conv;
+        table->linear_gated = linear_gated;
         table->free_bytes = free_bytes;
         be->op = table;
         be->most_block = 4096;
@@ -96,7 +126,7 @@ static void fused_operations_change_no_bit(void **state) {
     }
     assert_true(found.gl_pathc >= 6);
     globfree(&found);
-    assert_true(added > 0 && convolved > 0);
+    assert_true(added > 0 && convolved > 0 && gated > 0 && projected > 0);
 }
 
 // Experts behind a shared MLP, mixers side by side, latent attention: bodies inside bodies.

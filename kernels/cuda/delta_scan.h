@@ -176,7 +176,8 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                 scan_multiply(acc, m->m[stage][0], m0, m->h[(segment - 1) % 2] + h0);
                 __syncwarp();
                 if (lane < peers)
-                    barrier_arrive_peer(peer_address(shared_address(&m->empty[stage]), lane));
+                    barrier_arrive_peer(peer_address(shared_address(&m->empty[stage]), lane),
+                                        WARP_ARRIVALS);
                 n++;
 #pragma unroll
                 for (int i = 0; i < 2; i++)
