@@ -183,6 +183,25 @@ static int count(const pty *p, size_t from, const char *s) {
     return n;
 }
 
+// What a resize brings into view is computed, also when nothing else happens any more: the eigenvalues, which a screen of
+// five rows does not show, and the text.
+static void a_panel_that_a_resize_brings_is_computed(void **state) {
+    (void)state;
+    static const char *const words[] = {MODEL,  TEXT,       "--length", "512", "--at",
+                                        "300",  "--panels", "1,4,5",    NULL};
+    pty p = pty_start(words, NULL, 5, 80);
+    assert_true(pty_until(&p, "done", 0, 20));
+    while (pty_listen(&p, 2) > 0) // until all is computed that is to be seen
+        ;
+    assert_false(pty_until(&p, "complex", 0, 0.1));
+    size_t from = p.n;
+    pty_resize(&p, 40, 120);
+    assert_true(pty_until(&p, "complex", from, 10));
+    pty_send(&p, "q");
+    pty_end(&p, 10);
+    pty_free(&p);
+}
+
 // B97, check 20. A frame of another size begins with an empty screen, so these are the frames.
 static void two_hundred_resizes_while_computing(void **state) {
     (void)state;
@@ -583,6 +602,7 @@ int main(void) {
         cmocka_unit_test(every_signal_gives_the_terminal_back),
         cmocka_unit_test(a_closed_terminal_is_a_hangup),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_a_continue_paints_again),
+        cmocka_unit_test(a_panel_that_a_resize_brings_is_computed),
         cmocka_unit_test(two_hundred_resizes_while_computing),
         cmocka_unit_test(terminals_that_cannot_get_text),
         cmocka_unit_test(terminals_that_can_start_and_leave),
