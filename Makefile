@@ -121,6 +121,8 @@ NVCC     ?= nvcc
 ARCH     ?= 80 90a
 GENCODE  := $(foreach a,$(ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
             -gencode arch=compute_80,code=compute_80
+# Kernels for Hopper are empty without 90a (kernels/cuda/device.h).
+GENCODE  += -DDELTOP_HOPPER=$(if $(filter 90a,$(ARCH)),1,0)
 CU_OBJ   := $(patsubst %.cu,$(BUILD)/%.cu.o,$(wildcard kernels/cuda/*.cu))
 
 $(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h kernels/*.h) core/backend.h core/rows.h core/steps.h core/mat.h

@@ -23,6 +23,8 @@ static const struct {
     [COMBA] = {DECAY_HEAD, ERASE_PAIR},   [RWKV7] = {DECAY_CHANNEL, ERASE_PAIR},
 };
 
+enum { LEAST_ROW = 64 }; // tokens
+
 typedef struct work {
     recurrence_set r;
     bench_setup set;
@@ -65,7 +67,9 @@ static void *prepare(const bench_setup *set, err *e) {
         return NULL;
     w->set = *set;
     int64_t B = c->at[AXIS_B];
-    bool in_rows = B > 1 && c->at[AXIS_DOCS] == 1 && !set->kernel && set->be->op->recurrence_rows;
+    // Sequences shorter than a chunk (single tokens above all) are folded into heads: a step a head, all at once.
+    bool in_rows = B > 1 && c->at[AXIS_T] >= LEAST_ROW && c->at[AXIS_DOCS] == 1 && !set->kernel &&
+                   set->be->op->recurrence_rows;
     bool made = make(w, in_rows ? B : 1, in_rows ? 1 : B, e);
     if (made && in_rows && !recurrence_takes_rows(&w->r)) {
         recurrence_free(&w->r);
@@ -141,7 +145,7 @@ static bool gate(void *p, bench_gate *g, err *e) {
 // 2.1); for single tokens, and on a CPU, where no tile is faster than a multiplication, step by step.
 static void cost(const bench_case *c, const void *p, bench_cost *out) {
     enum { CHUNK = 64 };
-    const work *w = p; // NULL before its documents are cut
+    const work *w = p; // NULL before the case is prepared
     const bench_op *op = c->op;
     double K = (double)c->at[AXIS_K], V = (double)c->at[AXIS_V], C = CHUNK;
     double n = c->at[AXIS_N] == AXIS_UNSET ? 1 : (double)c->at[AXIS_N];
@@ -175,8 +179,9 @@ static void cost(const bench_case *c, const void *p, bench_cost *out) {
     double exact_size = size > 4 ? size : 4;
     out->flop = flop * N;
     // A prompt's state is read once and written once; for single tokens it is all that counts.
-    double states =
-        2 * (double)c->at[AXIS_DOCS] + (w ? (double)rows_states(&w->r.rows, w->r.s.T) : 0);
+    double states = 2 * (double)c->at[AXIS_DOCS];
+    if (w) // boundary states of all sequences that are rows
+        states += (double)rows_states(&w->r.rows, w->r.s.T) / (double)w->sequences;
     out->bytes = N * (numbers * size + exact * exact_size) +
                  states * (double)c->at[AXIS_B] * Hv * K * V * exact_size;
     double longest = w && w->r.starts ? 0 : T;

@@ -52,12 +52,14 @@ mat fwd_linear(fwd *f, mat x, mat w, mat bias) {
 mat fwd_linear_gated(fwd *f, mat x, mat w, activation act, double scale) {
     const backend_ops *op = f->be->op;
     const int64_t width = w.rows / 2;
-    if (op->linear_gated && scale == 1 && !mat_none(x)) {
-        mat y = fwd_tmp(f, x.rows, width);
-        if (mat_none(y) || op->linear_gated(f->be, x, w, act, y))
-            return y;
-    }
-    mat both = fwd_linear(f, x, w, MAT_NONE);
+    mat both = fwd_tmp(f, x.rows, w.rows);
+    if (mat_none(both))
+        return both;
+    // In the same scratch, dense: what declines has not taken more than the product needs.
+    mat y = {.p = both.p, .rows = x.rows, .cols = width, .ld = width, .esize = both.esize};
+    if (op->linear_gated && scale == 1 && !mat_none(x) && op->linear_gated(f->be, x, w, act, y))
+        return y;
+    both = product(f, op->linear, x, w, MAT_NONE, both);
     if (mat_none(both))
         return both;
     mat gate = mat_cols(both, 0, width), up = mat_cols(both, width, width);

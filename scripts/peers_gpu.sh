@@ -15,13 +15,14 @@ shift
 out=bench/results
 mkdir -p "$out"
 tmp=$(mktemp -d)
+trap 'echo "what was measured is in $tmp" >&2; exit 1' INT TERM
 export PYTHONDONTWRITEBYTECODE=1
 code=0
 python3 scripts/peers_gpu.py "$tmp/run" "$@" || code=$?
-[ -d "$tmp/run" ] || exit "$code"
+[ -d "$tmp/run" ] || { rmdir "$tmp"; exit "$code"; }
 python3 scripts/peers_table.py "$tmp"/run* --markdown "$out/$name-peers.md" --json "$out/$name-peers.json" \
     --title "$name: deltop beside FLA and FlashInfer, in turns" --command "scripts/peers_gpu.sh $name${*:+ $*}" ||
-    { echo "no table; what was measured is in $tmp"; exit 1; }
+    { echo "no table; what was measured is in $tmp" >&2; exit 1; }
 rm -rf "$tmp"
 cat "$out/$name-peers.md"
 echo "written: $out/$name-peers.md, $out/$name-peers.json"

@@ -187,8 +187,8 @@ static int count(const pty *p, size_t from, const char *s) {
 // five rows does not show, and the text.
 static void a_panel_that_a_resize_brings_is_computed(void **state) {
     (void)state;
-    static const char *const words[] = {MODEL,  TEXT,       "--length", "512", "--at",
-                                        "300",  "--panels", "1,4,5",    NULL};
+    static const char *const words[] = {MODEL, TEXT,       "--length", "512", "--at",
+                                        "300", "--panels", "1,4,5",    NULL};
     pty p = pty_start(words, NULL, 5, 80);
     assert_true(pty_until(&p, "done", 0, 20));
     while (pty_listen(&p, 2) > 0) // until all is computed that is to be seen

@@ -191,7 +191,8 @@ static bool resize(looper *l, err *e) {
     l->dirty = true;
     if (!app_resize(l->a, rows, cols, e))
         return false;
-    if (l->a->seq > 0) // other panels may be in view: the worker may have nothing left to wake us with
+    if (l->a->seq >
+        0) // other panels may be in view: the worker may have nothing left to wake us with
         app_ask(l->a);
     return true;
 }

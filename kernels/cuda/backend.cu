@@ -336,7 +336,7 @@ extern "C" backend *deltop_cuda_open(int device, precision p, int threads, err *
     snprintf(c->name, sizeof c->name, "%s (cuda:%d)", prop.name, device);
     c->device = device;
     c->processors = prop.multiProcessorCount;
-    c->hopper = prop.major == 9 && prop.minor == 0;
+    c->hopper = is_hopper(device);
     if (cudaDeviceGetPCIBusId(c->base.pci, sizeof c->base.pci, device) != cudaSuccess)
         c->base.pci[0] = 0;
     c->base.op = &table;

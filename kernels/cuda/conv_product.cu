@@ -229,6 +229,7 @@ bool cuda_linear_conv(backend *be, mat x, mat w, const conv_part *part, int n) {
     c.grid.together = c.grid.pairs_of_rows;
     if (r == cudaSuccess) {
         copy_tails<<<dim3(2, (unsigned)n, PAST), 128, 0, of(be)->stream>>>(tails);
+        launched(be, "convolutions' tails");
         r = tile_launch<TILE_SUMS>(be, conv_product, c);
     }
     cuda_ok(be, r, "product and convolutions");

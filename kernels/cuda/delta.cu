@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define PROCESSORS 132 // of an H200
-
 // A log2 decay below this leaves nothing that a float32 sum would see.
 #define NOTHING (-26.0f)
 
@@ -267,8 +265,8 @@ static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bo
 }
 
 template <int queries, bool gated, bool boundaries>
-static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, segment_space space,
-                       float *state, int64_t ld, cudaStream_t stream) {
+static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, int scan_columns,
+                       segment_space space, float *state, int64_t ld, cudaStream_t stream) {
     const int64_t outputs = (int64_t)s.H * s.value_blocks; // of a segment
     cudaError_t r;
     make_gates<gated><<<dim3((unsigned)chunks, (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
@@ -286,10 +284,8 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
-            // Fewer columns a block where few heads would leave half of the multiprocessors idle.
-            const int64_t heads = (int64_t)s.longer[2] * s.H;
-            r = heads * ((s.V + 7) / 8) <= PROCESSORS ? launch_scan<8>(s, space, stream)
-                                                      : launch_scan<16>(s, space, stream);
+            r = scan_columns == 8 ? launch_scan<8>(s, space, stream)
+                                  : launch_scan<16>(s, space, stream);
             if (r != cudaSuccess)
                 return r;
             told(s, "scan");
@@ -305,12 +301,13 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
 
 template <bool gated, bool boundaries>
 static cudaError_t run_queries(const delta_call &s, const delta_maps &maps, int chunks,
-                               segment_space space, float *state, int64_t ld, cudaStream_t stream) {
+                               int scan_columns, segment_space space, float *state, int64_t ld,
+                               cudaStream_t stream) {
     const auto f = s.tokens > 32   ? run<64, gated, boundaries>
                    : s.tokens > 24 ? run<32, gated, boundaries>
                    : s.tokens > 16 ? run<24, gated, boundaries>
                                    : run<16, gated, boundaries>;
-    return f(s, maps, chunks, space, state, ld, stream);
+    return f(s, maps, chunks, scan_columns, space, state, ld, stream);
 }
 
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,
@@ -350,5 +347,5 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     const auto f = s.every > 0 ? s.decay ? run_queries<true, true> : run_queries<false, true>
                    : s.decay ? run_queries<true, false>
                                : run_queries<false, false>;
-    return f(s, maps, plan->chunks, space, state, ld, stream);
+    return f(s, maps, plan->chunks, plan->scan_columns, space, state, ld, stream);
 }

@@ -3,10 +3,10 @@
 //
 // Equations, tiles and barriers: docs/kernels.md. The fields of delta_call stand in delta_tile.h.
 // Results are exact up to the rounding of operands: states to bfloat16, what a chunk makes of keys and values to fp16
-// (relative L2 error of outputs 1.7e-3, which is that of bfloat16 outputs, to 3.8e-3; 4.8e-3 with beta = 2 in every row);
+// (relative L2 error of outputs 1.7e-3, which is that of bfloat16 outputs, to 4.2e-3; 4.8e-3 with beta = 2 in every row);
 // a past that has decayed below 2^-26 may be dropped.
-// Values and products of keys that leave the range of fp16 (65504) come out as NaN or infinite, never as other numbers; like any NaN of the inputs they may spoil outputs of the whole
-// chunk, up to 63 micro-steps before them.
+// Values and products of keys that leave the range of fp16 (65504) come out as NaN or infinite, never as other numbers;
+// like any NaN of the inputs they may spoil outputs of the whole chunk, up to 63 micro-steps before them.
 #ifndef DELTOP_CUDA_DELTA_H
 #define DELTOP_CUDA_DELTA_H
 
@@ -24,7 +24,8 @@ int delta_rows_of(const delta_call *s, const int64_t *starts, int64_t n, delta_r
 typedef struct delta_plan {
     int segments, per_segment; // of the longest row; chunks. Other rows have as many as they need
     double first_pass, scan, second_pass;
-    bool paired; // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
+    bool paired;      // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
+    int scan_columns; // of values a block of the scan has: 8 where heads are few, else 16
     int chunks, pieces;                             // chunks and segments of all rows
     int early, inner_pieces, longer[MOST_SEGMENTS]; // as in delta_call
 } delta_plan;
@@ -33,15 +34,17 @@ typedef struct delta_plan {
 // as far as there are chunks. Reads H, K, V, n_h, T, n_rows, rows, every and decay's presence.
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments);
 
-// Floats of scratch that delta_run needs for a plan.
+// Floats of scratch that delta_run needs for a plan: gates of all chunks (1.7 KB a chunk and head), and with segments
+// K (K + V) for every segment and head, those of rows of a single segment included.
 size_t delta_scratch(const delta_call *s, const delta_plan *plan);
 
 // q [tokens, Hk K], k [tokens n_h, Hk K], v [tokens n_h, H V], o [tokens, H V], beta [tokens n_h, H], decay
 // [tokens, H]; all on the device, tokens of all rows behind each other, fewer than 2^31 micro-steps in all. K, V
 // multiples of 8, K <= 128, n_h <= 16, H a multiple of Hk; q, k, v 16-byte aligned with leading dimensions that are
 // multiples of 8, o 4-byte aligned with an even one. state: [rows H K, V] float, from the rows' starts to
-// their ends; ld >= V in floats. every: boundary states are written, too. scratch: on the device, 16-byte aligned, free again when the stream has come to the end of
-// the call. Nothing may overlap anything else. Nothing is checked but what the launches and the makers of tensor
+// their ends; ld >= V in floats. every: boundary states are written, too: s.states [boundaries H K, V] float, row by row.
+// s.rows may be freed when the call returns. scratch: on the device, 16-byte aligned, free again when the stream has come
+// to the end of the call. Nothing may overlap anything else. Nothing is checked but what the launches and the makers of tensor
 // maps return; no tokens: nothing happens.
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,
                       float *scratch, cudaStream_t stream);

@@ -14,10 +14,9 @@ static double chunk_us(bool gated) {
 static double end_us(bool gated) {
     return gated ? 1.8 : 1.5;
 }
-// heads: of all rows with a scan; 8 columns a block where they are few (delta.cu), else 16.
-static double hop_us(double heads, int V, int processors) {
-    return heads * ((V + 7) / 8) <= processors ? 1.3
-                                               : 2.9 * ceil(heads * ((V + 15) / 16) / processors);
+// heads: of all rows with a scan.
+static double hop_us(double heads, int V, int columns, int processors) {
+    return columns == 8 ? 1.3 : 2.9 * ceil(heads * ((V + 15) / 16) / processors);
 }
 #define PASS_US 4.0
 
@@ -150,9 +149,12 @@ static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int
     if (p.early == s->n_rows)
         first.add(p.inner_pieces * ends, end);
     p.first_pass = first.us();
-    p.scan = p.segments > 2
-                 ? (p.segments - 2) * hop_us((double)p.longer[2] * s->H, s->V, processors) + PASS_US
-                 : 0;
+    // Fewer columns a block where few heads would leave half of the multiprocessors idle.
+    const int64_t heads = (int64_t)p.longer[2] * s->H;
+    p.scan_columns = heads * ((s->V + 7) / 8) <= processors ? 8 : 16;
+    if (p.segments > 2)
+        p.scan =
+            (p.segments - 2) * hop_us((double)heads, s->V, p.scan_columns, processors) + PASS_US;
     return p;
 }
 

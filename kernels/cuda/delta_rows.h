@@ -52,6 +52,7 @@ enum { ROWS_AT_ONCE = 124 };
 struct row_batch {
     delta_row row[ROWS_AT_ONCE];
 };
+static_assert(sizeof(row_batch) + 16 <= 4096, "parameters of a kernel");
 static __global__ void lay_rows(const __grid_constant__ row_batch from, int n, delta_row *to) {
     if ((int)threadIdx.x < n)
         to[threadIdx.x] = from.row[threadIdx.x];

@@ -6,14 +6,6 @@
 
 #include <stdlib.h>
 
-// Hopper's instructions exist on compute capability 9.0 alone.
-static bool is_hopper(int device) {
-    int major = 0, minor = 0;
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    return major == 9 && minor == 0;
-}
-
 // The copy engine wants 16-byte steps from row to row and head to head.
 static bool engine_takes(mat m, int width) {
     return m.esize == sizeof(bf16) && width % 8 == 0 && (uintptr_t)m.p % 16 == 0 && m.ld % 8 == 0;
@@ -57,7 +49,7 @@ bool cuda_delta_recurrence(backend *be, const steps *s, const step_rows *r, mat 
         p->erase != ERASE_KEY || p->decay == DECAY_CHANNEL || p->K > WIDTH || p->n_h > CHUNK / 4 ||
         s->T * p->n_h < CHUNK || !engine_takes(s->q, p->K) || !engine_takes(s->k, p->K) ||
         !engine_takes(s->v, p->V) || o.esize != sizeof(bf16) || o.ld % 2 != 0 ||
-        (uintptr_t)o.p % 4 != 0 || s->T * p->n_h > INT32_MAX || !is_hopper(of(be)->device))
+        (uintptr_t)o.p % 4 != 0 || s->T * p->n_h > INT32_MAX || !of(be)->hopper)
         return false;
     delta_call c = {};
     c.q = (const bf16 *)s->q.p;

@@ -16,11 +16,23 @@
 
 typedef __nv_bfloat16 bf16;
 
+// Whether this build has kernels for Hopper: those that need sm_90a are empty in code for any other architecture.
+#ifndef DELTOP_HOPPER
+#define DELTOP_HOPPER 1
+#endif
+// Whether they run on a device: Hopper's instructions exist on compute capability 9.0 alone.
+static inline bool is_hopper(int device) {
+    int major = 0, minor = 0;
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    return DELTOP_HOPPER && major == 9 && minor == 0;
+}
+
 struct cuda_backend {
     backend base; // first: a backend * is a cuda_backend *
     int device;
     int processors; // multiprocessors
-    bool hopper;    // compute capability 9.0, which alone has wgmma
+    bool hopper;    // is_hopper(device)
     cudaStream_t stream;
     cublasHandle_t blas;
     char name[288];

@@ -22,10 +22,7 @@ bool erase_scalar_takes(const erase_job *j, int device) {
         j->s.T * p->n_h > INT32_MAX || !on_pieces(j->s.q) || !on_pieces(j->s.k) ||
         !on_pieces(j->s.v) || !on_pieces(j->o))
         return false;
-    int major = 0, minor = 0; // Hopper's instructions exist on compute capability 9.0 alone
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    return major == 9 && minor == 0;
+    return is_hopper(device);
 }
 
 erase_sizes erase_scalar_sizes(const erase_job *j) {

@@ -89,7 +89,6 @@ struct losses {
         row<0>(d, token, b, word, target[0]);
         row<1>(d, token + 8, b, word, target[1]);
     }
-    HOPPER_DEVICE void end() {}
 };
 #endif
 

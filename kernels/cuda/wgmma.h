@@ -11,7 +11,7 @@
 // pieces exchanged by row mod 8 (swizzle()). desc_k: rows are the index that survives (N, or M), the
 // panel runs along k; +2 a step of 16. desc_mn: rows are k; +128 a step of 16.
 //
-// Only for sm_90a: include where DELTOP_HOPPER is defined.
+// Only for sm_90a (is_hopper of device.h).
 #ifndef DELTOP_CUDA_WGMMA_H
 #define DELTOP_CUDA_WGMMA_H
 
