@@ -203,6 +203,59 @@ static void documents_and_boundaries_of_a_wrong_kernel_do_not_pass(void **state)
     backend_close(be);
 }
 
+static bool row_by_row(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
+    backend_ops own = *be->op, *const all = (backend_ops *)be->op;
+    all->recurrence_rows = NULL;
+    rows_recurrence(be, s, r, state, o);
+    *all = own;
+    return true;
+}
+static bool declines(backend *be, const steps *s, const step_rows *r, mat state, mat o) {
+    (void)be, (void)s, (void)r, (void)state, (void)o;
+    return false;
+}
+
+// Sequences of a batch are rows where there is a kernel for rows, heads where it declines or where they are single tokens;
+// what they cost is the same. A kernel that runs on over their ends is caught.
+static void sequences_are_rows_where_there_is_a_kernel_for_them(void **state) {
+    (void)state;
+    static bool (*const kernels[])(backend *, const steps *, const step_rows *, mat,
+                                   mat) = {NULL, row_by_row, declines, on_over_the_ends};
+    err e = {0};
+    backend *be = cpu_open(PRECISION_F32, 1, &e);
+    const backend_ops *own = be->op;
+    for (int line = 0; line < 2; line++) {
+        bench_cost folded = {0};
+        for (int i = 0; i < 4; i++) {
+            case_list l = {0};
+            bench_gate g = {.tolerance = 1e-4};
+            bench_cost cost = {0};
+            backend_ops with = *own;
+            with.recurrence_rows = kernels[i];
+            be->op = &with;
+            assert_true(case_list_read(&l,
+                                       line ? "gdn B=3 T=1 H=2 K=16 V=16"
+                                            : "gdn B=3 T=100 H=2 Hv=4 K=16 V=24 every=16",
+                                       &e));
+            bench_setup set = {.c = &l.v[0], .be = be, .seed = 1};
+            void *work = l.v[0].op->prepare(&set, &e);
+            assert_non_null(work);
+            assert_true(l.v[0].op->gate(work, &g, &e));
+            l.v[0].op->cost(&l.v[0], work, &cost);
+            bool wrong = i == 3 && line == 0;
+            assert_int_equal(g.passed, !wrong);
+            if (i == 0)
+                folded = cost;
+            assert_true(cost.bytes == folded.bytes && cost.flop == folded.flop &&
+                        cost.items == folded.items && cost.chain == folded.chain);
+            l.v[0].op->free(work);
+            case_list_free(&l);
+        }
+    }
+    be->op = own;
+    backend_close(be);
+}
+
 // Every operation, tiny and odd sizes: prepared, right, timed; the first call is not warm-up (B88).
 static void every_operation_passes_its_gate_at_odd_sizes(void **state) {
     (void)state;
@@ -403,6 +456,7 @@ int main(void) {
         cmocka_unit_test(parameters_become_the_same_case_again),
         cmocka_unit_test(a_case_without_documents_is_called_what_it_was),
         cmocka_unit_test(documents_and_boundaries_of_a_wrong_kernel_do_not_pass),
+        cmocka_unit_test(sequences_are_rows_where_there_is_a_kernel_for_them),
         cmocka_unit_test(every_operation_passes_its_gate_at_odd_sizes),
         cmocka_unit_test(cases_that_cannot_run_are_rows_and_not_the_end),
         cmocka_unit_test(a_run_can_be_stopped),
