@@ -206,6 +206,9 @@ bool app_resize(app *a, int rows, int cols, err *e) {
     a->screen = fresh;
     a->rows = fresh.rows;
     a->cols = fresh.cols;
+    // Other panels may be in view, and the worker may have nothing left that would make anybody ask.
+    if (a->seq > 0)
+        app_ask(a);
     return true;
 }
 

@@ -32,6 +32,7 @@ bool app_open(app *a, const options *o, int rows, int cols, err *e);
 // free nothing.
 bool app_close(app *a, int milliseconds);
 
+// Another size may show other panels, so the worker is asked again once anything was asked.
 bool app_resize(app *a, int rows, int cols, err *e);
 // Takes what the worker has: messages, results, the document's length.
 void app_pump(app *a);

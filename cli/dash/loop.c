@@ -189,12 +189,7 @@ static bool resize(looper *l, err *e) {
         return true;
     screen_resize(rows, cols);
     l->dirty = true;
-    if (!app_resize(l->a, rows, cols, e))
-        return false;
-    if (l->a->seq >
-        0) // other panels may be in view: the worker may have nothing left to wake us with
-        app_ask(l->a);
-    return true;
+    return app_resize(l->a, rows, cols, e);
 }
 
 static void save_last(app *a) {
