@@ -67,13 +67,9 @@ static bool side_make(side *s, const bench_case *c, int64_t T, err *e) {
     return backend_check(s->be, e) && (c->op->kind != LOSS || s->loss);
 }
 
-static mat first(mat m, int64_t n) {
-    return mat_none(m) ? m : mat_rows(m, 0, n);
-}
-
 static void call(side *s, const bench_case *c, int64_t T, const int32_t *ids, int32_t *best) {
     const backend_ops *op = s->be->op;
-    mat x = first(s->x, T), y = first(s->y, T);
+    mat x = mat_rows_or_none(s->x, 0, T), y = mat_rows_or_none(s->y, 0, T);
     switch (c->op->kind) {
     case CONV:
         op->short_conv(s->be, x, s->w, s->bias, s->tail, ACT_SILU, y);

@@ -58,8 +58,7 @@ static int values(const bench_case *c) {
 static bool prepare_erank(work *w, const bench_setup *set, err *e) {
     const bench_case *c = set->c;
     int64_t T = c->at[AXIS_T], H = c->at[AXIS_HV];
-    head_shape s =
-        recurrence_shape(c, c->at[AXIS_B] == AXIS_UNSET ? 1 : c->at[AXIS_B], DECAY_HEAD, ERASE_KEY);
+    head_shape s = recurrence_shape(c, 1, DECAY_HEAD, ERASE_KEY);
     s.beta_max = 1;
     if (!recurrence_make(&w->r, set, s, 1, T, BENCH_KEYS_RANDOM, 1, e))
         return false;

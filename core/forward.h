@@ -122,8 +122,8 @@ void fwd_leave(fwd *f, int slot, mat x);
 mat fwd_left(const fwd *f, int slot);
 // y = x w^T in fresh scratch
 mat fwd_linear(fwd *f, mat x, mat w, mat bias);
-// y = act(scale x gate^T) * (x up^T) with gate the upper and up the lower half of w's rows, in fresh scratch. MAT_NONE: the
-// failure is in the backend.
+// y = act(scale x gate^T) * (x up^T) with gate the upper and up the lower half of w's rows, in fresh
+// scratch. MAT_NONE: the failure is in the backend.
 mat fwd_linear_gated(fwd *f, mat x, mat w, activation act, double scale);
 // As fwd_linear for gates, betas and decays, which are never rounded below float32.
 mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
@@ -131,8 +131,9 @@ mat fwd_linear_exact(fwd *f, mat x, mat w, mat bias);
 // without weights (w none) only the activation.
 mat fwd_conv(fwd *f, const module *m, int tail, mat x, mat w, mat bias, activation act);
 // n convolutions with their activations and head norms over neighbouring columns of x, in the order of
-// the parts: y of each in fresh scratch unless it is set (clear it for each block), its tail brought up to date. One part may lack weights: then
-// y is x, activated and normed in place. False: the failure is in the backend.
+// the parts: y of each in fresh scratch unless it is set (clear it for each block), its tail brought up
+// to date. One part may lack weights: then y is x, activated and normed in place. False: the failure is
+// in the backend.
 bool fwd_conv_heads(fwd *f, mat x, conv_part *part, int n);
 // The same over the columns of x w^T, which are not kept.
 bool fwd_linear_conv(fwd *f, mat x, mat w, conv_part *part, int n);

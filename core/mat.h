@@ -30,6 +30,10 @@ static inline mat mat_rows(mat m, int64_t first, int64_t n) {
     return m;
 }
 
+static inline mat mat_rows_or_none(mat m, int64_t first, int64_t n) {
+    return mat_none(m) ? m : mat_rows(m, first, n);
+}
+
 static inline mat mat_cols(mat m, int64_t first, int64_t n) {
     assert(first >= 0 && n >= 0 && first + n <= m.cols);
     m.p = (char *)m.p + first * m.esize;

@@ -2,7 +2,8 @@
 //
 // Rows lie behind each other in q, k, v, beta, decay, a, b and o of a steps (core/steps.h), whose T
 // counts the tokens of all. Each row has states of its own: state is [n * H * K, V] (without starts
-// [H * K, V], and n means nothing), the H heads of row 0 first, from the rows' starts to their ends. A row without tokens keeps them as they are.
+// [H * K, V], and n means nothing), the H heads of row 0 first, from the rows' starts to their ends.
+// A row without tokens keeps them as they are.
 //
 // Boundary states: with `every`, states receives H of every head before tokens 0, every, 2 every, ..
 // of each row, [rows_states() * H * K, V] in exact_esize, boundary by boundary, those of row 0 first.
@@ -21,6 +22,10 @@ typedef struct step_rows {
     mat states;
 } step_rows;
 
+// How many boundaries a row of so many tokens has.
+static inline int64_t row_boundaries(int64_t tokens, int64_t every) {
+    return every > 0 ? (tokens + every - 1) / every : 0;
+}
 // How many boundaries T tokens in such rows have, of all rows together (each has H states); 0 without `every`.
 int64_t rows_states(const step_rows *r, int64_t T);
 

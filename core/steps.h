@@ -47,4 +47,19 @@ typedef struct steps {
     mat b;     // [T, Hk * K] ERASE_PAIR: read along
 } steps;
 
+// Tokens first .. first + T - 1 of s, lent by it.
+static inline steps steps_part(const steps *s, int64_t first, int64_t T) {
+    int64_t n = s->s.n_h;
+    steps x = *s;
+    x.T = T;
+    x.q = mat_rows(s->q, first, T);
+    x.k = mat_rows(s->k, first * n, T * n);
+    x.v = mat_rows(s->v, first * n, T * n);
+    x.beta = mat_rows_or_none(s->beta, first * n, T * n);
+    x.decay = mat_rows_or_none(s->decay, first, T);
+    x.a = mat_rows_or_none(s->a, first, T);
+    x.b = mat_rows_or_none(s->b, first, T);
+    return x;
+}
+
 #endif

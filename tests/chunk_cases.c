@@ -62,6 +62,23 @@ static void round_all(double *x, int64_t n) {
         x[i] = (float)x[i];
 }
 
+plan plan_of(int kind, int64_t T, int K, int V, int H, int Hk, int n_h) {
+    erase_kind erase = (erase_kind)(kind / 3);
+    return (plan){.s = {.H = H,
+                        .Hk = Hk,
+                        .K = K,
+                        .V = V,
+                        .n_h = erase == ERASE_PAIR ? 1 : n_h,
+                        .decay = (decay_kind)(kind % 3),
+                        .erase = erase,
+                        .scale = 1 / sqrt((double)K),
+                        .beta_max = 2},
+                  .T = T,
+                  .beta = BETA_RANDOM,
+                  .decay = DECAY_RANDOM,
+                  .keys = KEYS_RANDOM};
+}
+
 inputs inputs_new(plan p, uint64_t seed, bool rounded) {
     const head_shape *s = &p.s;
     int64_t T = p.T, M = T * s->n_h;

@@ -23,6 +23,9 @@ typedef struct plan {
     key_kind keys;
 } plan;
 
+// Kinds 0..8: decay kind % 3, erase kind / 3. Random keys, betas up to 2 and decays; pairs have one micro-step.
+plan plan_of(int kind, int64_t T, int K, int V, int H, int Hk, int n_h);
+
 // Host doubles, rows without gaps; shapes as in core/steps.h.
 typedef struct inputs {
     plan p;

@@ -40,14 +40,10 @@ static pair given(both *b, const double *x, int64_t rows, int64_t cols, bool exa
     return p;
 }
 
-static mat rows_or_none(mat m, int64_t first, int64_t n) {
-    return mat_none(m) ? m : mat_rows(m, first, n);
-}
-
 // In blocks that end at cuts[0..n_cuts) and at T on the device, in one block on the CPU.
 static double compare(both *b, plan p, uint64_t seed, const int64_t *cuts, int n_cuts) {
     const head_shape *s = &p.s;
-    int64_t T = p.T, M = T * s->n_h, n_h = s->n_h;
+    int64_t T = p.T, M = T * s->n_h;
     inputs x = inputs_new(p, seed, false);
     pair none = {0};
     pair q = given(b, x.q, T, s->Hk * s->K, false), k = given(b, x.k, M, s->Hk * s->K, false);
@@ -64,18 +60,19 @@ static double compare(both *b, plan p, uint64_t seed, const int64_t *cuts, int n
     pair o = pair_new(b, T, s->H * s->V, false, 0, 0);
     for (int side = 0; side < 2; side++) {
         int pieces = side == 0 ? n_cuts : 0;
+        steps all = {.s = *s,
+                     .T = T,
+                     .q = q.at[side],
+                     .k = k.at[side],
+                     .v = v.at[side],
+                     .beta = beta.at[side],
+                     .decay = w.at[side],
+                     .a = a.at[side],
+                     .b = c.at[side]};
         int64_t from = 0;
         for (int i = 0; i <= pieces; i++) {
             int64_t n = (i < pieces ? cuts[i] : T) - from;
-            steps t = {.s = *s,
-                       .T = n,
-                       .q = mat_rows(q.at[side], from, n),
-                       .k = mat_rows(k.at[side], from * n_h, n * n_h),
-                       .v = mat_rows(v.at[side], from * n_h, n * n_h),
-                       .beta = mat_rows(beta.at[side], from * n_h, n * n_h),
-                       .decay = rows_or_none(w.at[side], from, n),
-                       .a = rows_or_none(a.at[side], from, n),
-                       .b = rows_or_none(c.at[side], from, n)};
+            steps t = steps_part(&all, from, n);
             b->be[side]->op->recurrence(b->be[side], &t, S.at[side], mat_rows(o.at[side], from, n));
             from += n;
         }
@@ -95,23 +92,6 @@ static double compare(both *b, plan p, uint64_t seed, const int64_t *cuts, int n
 
 static const precision precisions[] = {PRECISION_F32, PRECISION_TF32, PRECISION_BF16};
 enum { PRECISIONS = 3 };
-
-static plan plan_of(int kind, int64_t T, int K, int V, int H, int Hk, int n_h) {
-    erase_kind erase = (erase_kind)(kind / 3);
-    return (plan){.s = {.H = H,
-                        .Hk = Hk,
-                        .K = K,
-                        .V = V,
-                        .n_h = erase == ERASE_PAIR ? 1 : n_h,
-                        .decay = (decay_kind)(kind % 3),
-                        .erase = erase,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = 2},
-                  .T = T,
-                  .beta = BETA_RANDOM,
-                  .decay = DECAY_RANDOM,
-                  .keys = KEYS_RANDOM};
-}
 
 // Prints the worst of each precision, of the step form on rows without any alignment, and for aligned rows
 // of chunks wherever there are any, of the forms that any device has and of whatever this device takes.

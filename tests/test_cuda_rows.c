@@ -79,21 +79,6 @@ static void run(both *b, const call *c, int side) {
 
 static const precision precisions[] = {PRECISION_F32, PRECISION_TF32, PRECISION_BF16};
 
-static plan plan_of(int kind, int K, int V, int H, int Hk, int n_h) {
-    erase_kind erase = (erase_kind)(kind / 3);
-    return (plan){.s = {.H = H,
-                        .Hk = Hk,
-                        .K = K,
-                        .V = V,
-                        .n_h = erase == ERASE_PAIR ? 1 : n_h,
-                        .decay = (decay_kind)(kind % 3),
-                        .erase = erase,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = 2},
-                  .beta = BETA_RANDOM,
-                  .decay = DECAY_RANDOM};
-}
-
 // Over the largest entry, as for one row (tests/test_cuda_recurrence.c); the longest has 1000 tokens.
 static double allowed(precision p, const plan *x) {
     if (p != PRECISION_F32)
@@ -111,7 +96,7 @@ static void every_kind_agrees_on_rows_of_any_length(void **state) {
         for (int kind = 0; kind < 9; kind++)
             for (int j = 0; j < 3; j++) {
                 b.gap = j == 1 ? 3 : 8;
-                plan p = plan_of(kind, j ? 64 : 24, j ? 64 : 52, 4, 2, 1 + kind % 3);
+                plan p = plan_of(kind, 0, j ? 64 : 24, j ? 64 : 52, 4, 2, 1 + kind % 3);
                 uint64_t seed = (uint64_t)(100 * i + 10 * kind + j);
                 call c = call_new(&b, p, edges, every[j], seed);
                 run(&b, &c, 0);
@@ -157,7 +142,7 @@ static void documents_on_tensor_cores_stay_within_5e_3(void **state) {
     for (int i = 0; i < 10; i++) {
         int n_h = 1 + i % 3, decay = i < 3 ? DECAY_NONE : DECAY_HEAD;
         static const int64_t every[] = {0, 64, 96, 640};
-        plan p = plan_of(3 * ERASE_KEY + decay, 128, i == 4 ? 200 : 128, 2, 1 + i % 2, n_h);
+        plan p = plan_of(3 * ERASE_KEY + decay, 0, 128, i == 4 ? 200 : 128, 2, 1 + i % 2, n_h);
         p.decay = decays[i % 4];
         call c = call_new(&b, p, documents, every[i % 4], (uint64_t)(1000 + i));
         run(&b, &c, 1);
@@ -201,7 +186,7 @@ static void single_tokens_and_empty_rows_agree(void **state) {
         both_open(&b, precisions[i]);
         b.gap = 8;
         for (int j = 0; j < 4; j++) {
-            plan p = plan_of(3 * ERASE_KEY + DECAY_HEAD, 64, 64, 4, 2, j % 2 ? 16 : 1);
+            plan p = plan_of(3 * ERASE_KEY + DECAY_HEAD, 0, 64, 64, 4, 2, j % 2 ? 16 : 1);
             call c = call_new(&b, p, j / 2 ? last : ones, 1 + 63 * (j / 2), (uint64_t)j);
             run(&b, &c, 0);
             run(&b, &c, 1);

@@ -72,22 +72,18 @@ static void packed_free(backend *be, packed *x) {
         inputs_free(&x->row[i]);
 }
 
-static mat tokens(mat m, int64_t first, int64_t n) {
-    return mat_none(m) ? m : mat_rows(m, first, n);
-}
-
 // n tokens from `first` on
 static steps part(const packed *x, int64_t first, int64_t n) {
-    int64_t n_h = x->p.s.n_h;
-    return (steps){.s = x->p.s,
-                   .T = n,
-                   .q = mat_rows(x->q, first, n),
-                   .k = mat_rows(x->k, first * n_h, n * n_h),
-                   .v = mat_rows(x->v, first * n_h, n * n_h),
-                   .beta = mat_rows(x->beta, first * n_h, n * n_h),
-                   .decay = tokens(x->decay, first, n),
-                   .a = tokens(x->a, first, n),
-                   .b = tokens(x->b, first, n)};
+    steps all = {.s = x->p.s,
+                 .T = x->p.T,
+                 .q = x->q,
+                 .k = x->k,
+                 .v = x->v,
+                 .beta = x->beta,
+                 .decay = x->decay,
+                 .a = x->a,
+                 .b = x->b};
+    return steps_part(&all, first, n);
 }
 
 static double *numbers(int64_t n) {
@@ -148,21 +144,6 @@ static double off_by(backend *be, const packed *x, int64_t every, mat states) {
     return worst;
 }
 
-static plan plan_of(int kind, int K, int V, int n_h) {
-    erase_kind erase = (erase_kind)(kind / 3);
-    return (plan){.s = {.H = 4,
-                        .Hk = 2,
-                        .K = K,
-                        .V = V,
-                        .n_h = erase == ERASE_PAIR ? 1 : n_h,
-                        .decay = (decay_kind)(kind % 3),
-                        .erase = erase,
-                        .scale = 1 / sqrt((double)K),
-                        .beta_max = 2},
-                  .beta = BETA_RANDOM,
-                  .decay = DECAY_RANDOM};
-}
-
 // float64: a thousand roundings of 1e-16 a number; float32 the same at 6e-8, and the chunk form's solves.
 static void every_kind_agrees_with_loops_over_each_row(void **state) {
     (void)state;
@@ -174,7 +155,7 @@ static void every_kind_agrees_with_loops_over_each_row(void **state) {
             double worst = 0, bound = p ? 2e-5 : 1e-12;
             be->recurrence = chunk ? RECURRENCE_CHUNK : RECURRENCE_STEP;
             for (int kind = 0; kind < 9; kind++) {
-                plan q = plan_of(kind, 8, 7, 1 + kind % 3);
+                plan q = plan_of(kind, 0, 8, 7, 4, 2, 1 + kind % 3);
                 packed x = packed_new(be, q, (uint64_t)(100 * kind));
                 int64_t step = every[(kind + chunk) % 4];
                 step_rows r = {.starts = x.starts, .n = ROWS, .every = step};
@@ -207,7 +188,7 @@ static void rows_in_one_call_are_separate_calls(void **state) {
     err e = {0};
     backend *be = cpu_open(PRECISION_F32, 2, &e);
     for (int kind = 0; kind < 9; kind++) {
-        plan p = plan_of(kind, 24, 20, 2);
+        plan p = plan_of(kind, 0, 24, 20, 4, 2, 2);
         packed x = packed_new(be, p, 7), y = packed_new(be, p, 7);
         step_rows r = {.starts = x.starts, .n = ROWS};
         steps all = part(&x, 0, x.p.T);
@@ -233,7 +214,7 @@ static void boundary_states_are_those_of_cut_calls(void **state) {
     enum { EVERY = 50 };
     err e = {0};
     backend *be = cpu_open(PRECISION_F32, 2, &e);
-    plan p = plan_of(3 * ERASE_KEY + DECAY_HEAD, 24, 20, 2);
+    plan p = plan_of(3 * ERASE_KEY + DECAY_HEAD, 0, 24, 20, 4, 2, 2);
     packed x = packed_new(be, p, 11), y = packed_new(be, p, 11);
     int64_t heads = p.s.H * p.s.K, T = x.p.T, n = (T + EVERY - 1) / EVERY;
     step_rows r = {.every = EVERY};
@@ -283,7 +264,7 @@ static void what_a_backend_refuses_is_run_row_by_row(void **state) {
     const backend_ops *own = be->op;
     backend_ops with = *own;
     with.recurrence_rows = not_for_these;
-    plan p = plan_of(3 * ERASE_KEY, 8, 8, 1);
+    plan p = plan_of(3 * ERASE_KEY, 0, 8, 8, 4, 2, 1);
     packed x = packed_new(be, p, 5), y = packed_new(be, p, 5);
     step_rows r = {.starts = x.starts, .n = ROWS};
     steps a = part(&x, 0, x.p.T), b = part(&y, 0, y.p.T);

@@ -320,7 +320,7 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.value_blocks = (s.V + WIDTH - 1) / WIDTH;
     s.tokens = delta_tokens(&s);
     s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
-    s.boundaries = s.every > 0 ? (int)((s.T + s.every - 1) / s.every) : 0;
+    s.boundaries = (int)row_boundaries(s.T, s.every);
     s.apart = (int)(s.every / s.tokens);
     s.per_segment = plan->per_segment;
     s.segments = plan->segments;

@@ -45,7 +45,7 @@ int delta_rows_of(const delta_call *s, const int64_t *starts, int64_t n, delta_r
         r.state = (int)i;
         r.boundary0 = boundaries;
         r.chunks = (int)((T + tokens - 1) / tokens);
-        boundaries += s->every > 0 ? (int)((T + s->every - 1) / s->every) : 0;
+        boundaries += (int)row_boundaries(T, s->every);
         rows[count++] = r;
     }
     qsort(rows, (size_t)count, sizeof *rows, longest_first);
