@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     delta_shared *m = (delta_shared *)bytes;
     delta_task task;
     let_next_kernel_begin();
-    if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0]))
+    if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0][0]))
         return;
     // What no copy ever writes.
     if (s.tokens * s.n_h < CHUNK || s.tokens < queries)

@@ -118,30 +118,64 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
         barrier_arrive(&m->o_empty);
 }
 
-// While the state is at chunk i, keys and gates of chunk i + 4 come in, queries and values of i + 1, and outputs of i - 1
-// leave, by a warp each; then all four make the scores of i + 1. Every wait here ends by what the state does in chunk i
-// or before. A transition has no values.
+// Without outputs: while the state is at chunk i, keys and gates of chunk i + 4 come in and values of i + 1. A transition has
+// none.
+template <bool gated>
+HOPPER_DEVICE void feed_end(const delta_call &s, const delta_maps &maps, const delta_task &task,
+                            delta_shared *m, int warp, int lane) {
+    const int chunks = task.last - task.first;
+    for (int i = 0; i < chunks; i++) {
+        lane = here(lane);
+        if (warp == 0) {
+            feed_keys(s, maps, task, m, i, lane); // their place is free; so is the gates'
+            feed_gates<gated>(s, task, m, i, lane);
+        } else if (warp == 3 && task.kind != TASK_TRANSITION)
+            feed_values(s, maps, task, m, i, lane);
+    }
+}
+
+// With outputs: all four warps make the scores of chunk i when the state is through with i - 1, so that the places of that
+// are free; then keys and gates of chunk i + 4 and queries and values of i + 1 are asked for. Behind the scores
+// the outputs of i - 1 leave. Every wait here ends by what the state does in chunk i - 1 or before.
+template <int queries, bool gated>
+HOPPER_DEVICE void feed_outputs_too(const delta_call &s, const delta_maps &maps,
+                                    const delta_task &task, delta_shared *m, int warp, int lane) {
+    const int chunks = task.last - task.first, row = 16 * warp + lane / 4,
+              first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
+    auto ask = [&](int ahead, int one) { // keys of chunk `ahead`, the rest of chunk `one`
+        if (warp == 0 && ahead < chunks) {
+            feed_keys(s, maps, task, m, ahead, lane);
+            feed_gates<gated>(s, task, m, ahead, lane);
+        } else if (warp == 2 && one < chunks)
+            feed_queries<queries>(s, maps, task, m, one, lane);
+        else if (warp == 3 && one < chunks)
+            feed_values(s, maps, task, m, one, lane);
+    };
+#pragma unroll 1
+    for (int i = 0; i < KEYS; i++)
+        ask(i, i < QUERIES ? i : chunks);
+    for (int i = 0; i < chunks; i++) {
+        lane = here(lane);
+        make_scores<queries, gated>(s, m, i, first, warp, lane, [&] {
+            if (i > 0)
+                ask(i + KEYS - 1, i + 1);
+        });
+        if (warp == 1 && i > 0)
+            feed_outputs<queries>(s, maps, task, m, i - 1, lane);
+    }
+    if (warp == 1)
+        feed_outputs<queries>(s, maps, task, m, chunks - 1, lane);
+}
+
 template <int queries, bool gated, bool output>
 HOPPER_DEVICE void delta_feed(const delta_call &s, const delta_maps &maps, const delta_task &task,
                               delta_shared *m) {
-    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), chunks = task.last - task.first;
-    int lane = held(threadIdx.x % 32);
-    const int row = 16 * warp + lane / 4, first[2] = {held(row / s.n_h), held((row + 8) / s.n_h)};
-    for (int i = 1 - KEYS; i <= chunks; i++) {
-        lane = here(lane);
-        if (warp == 0 && i + KEYS - 1 < chunks) {
-            feed_keys(s, maps, task, m, i + KEYS - 1,
-                      lane); // their place is free; so is the gates'
-            feed_gates<gated>(s, task, m, i + KEYS - 1, lane);
-        } else if (output && warp == 2 && i >= -1 && i + 1 < chunks)
-            feed_queries<queries>(s, maps, task, m, i + 1, lane);
-        else if (warp == 3 && task.kind != TASK_TRANSITION && i >= -1 && i + 1 < chunks)
-            feed_values(s, maps, task, m, i + 1, lane);
-        else if (output && warp == 1 && i >= 1)
-            feed_outputs<queries>(s, maps, task, m, i - 1, lane);
-        if (output && i >= -1 && i + 1 < chunks)
-            make_scores<queries, gated>(s, m, i + 1, first, warp, lane);
-    }
+    static_assert(QUERIES == VALUES, "asked for together");
+    const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = held(threadIdx.x % 32);
+    if constexpr (output)
+        feed_outputs_too<queries, gated>(s, maps, task, m, warp, lane);
+    else
+        feed_end<gated>(s, maps, task, m, warp, lane);
 }
 
 #endif

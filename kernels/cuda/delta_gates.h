@@ -72,40 +72,51 @@ HOPPER_DEVICE void store_gates(delta_gates *g, const float (&decay)[2], const in
     }
 }
 
-enum { GATES_HEADS = 8 }; // of a block: neighbours in memory
+enum { GATES_HEADS = 8 }; // of a block: neighbours in memory, a 32-byte sector
 
-// Blocks: chunks of all rows, then heads by GATES_HEADS.
+// Blocks: chunks of all rows, then heads by GATES_HEADS. They come to shared memory a sector at a time; a warp that took a
+// column of them for itself would use one number of each.
 template <bool gated>
 __global__ void __launch_bounds__(32 * GATES_HEADS)
     make_gates(const __grid_constant__ delta_call s, unsigned char *gates) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     let_next_kernel_begin();
-    const int lane = threadIdx.x % 32, head = blockIdx.y * GATES_HEADS + threadIdx.x / 32;
-    if (head >= s.H)
-        return;
+    __shared__ float2 betas[GATES_HEADS][CHUNK / 2 + 1], decays[GATES_HEADS][CHUNK / 2 + 1];
+    const int lane = threadIdx.x % 32, head0 = blockIdx.y * GATES_HEADS;
     const delta_row row = row_of(s, row_with_chunk(s, blockIdx.x, lane));
     const int chunk = blockIdx.x - row.chunk0;
     const int64_t at = row.token0 + (int64_t)chunk * s.tokens;
     const int rows = min(row.tokens - chunk * s.tokens, s.tokens) * s.n_h;
-    float decay[2], beta[2];
-    int last[2];
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-        const int r = 2 * lane + e;
-        const bool in = r < rows;
-        beta[e] = !in ? 0.0f : s.beta ? s.beta[(at * s.n_h + r) * s.ldbeta + head] : 1.0f;
-        decay[e] =
-            gated && in && r % s.n_h == 0 ? s.decay[(at + r / s.n_h) * s.lddecay + head] : 0.0f;
-        last[e] = min((r + 1) * s.n_h, CHUNK) - 1;
+    for (int i = threadIdx.x; i < CHUNK * GATES_HEADS; i += 32 * GATES_HEADS) {
+        const int r = i / GATES_HEADS, h = i % GATES_HEADS, head = head0 + h, token = r / s.n_h;
+        const bool in = r < rows && head < s.H;
+        ((float *)betas[h])[r] = !in      ? 0.0f
+                                 : s.beta ? s.beta[(at * s.n_h + r) * s.ldbeta + head]
+                                          : 1.0f;
+        if constexpr (gated)
+            ((float *)decays[h])[r] =
+                in && r == token * s.n_h ? s.decay[(at + token) * s.lddecay + head] : 0.0f;
     }
+    __syncthreads();
+    const int warp = threadIdx.x / 32, head = head0 + warp;
+    if (head >= s.H)
+        return;
+    const float2 beta = betas[warp][lane];
     delta_gates *g =
         (delta_gates *)(gates + (int64_t)gates_of(s, row, head, chunk) * gates_bytes(gated));
-    store_pair(g->beta, lane, beta[0], beta[1]);
-    const float excess = warp_sum(beta[0] * (beta[0] - FLIPS) + beta[1] * (beta[1] - FLIPS));
+    store_pair(g->beta, lane, beta.x, beta.y);
+    const float excess = warp_sum(beta.x * (beta.x - FLIPS) + beta.y * (beta.y - FLIPS));
     if (lane == 0)
         g->precise = !(excess <= 0);
-    if constexpr (gated)
+    if constexpr (gated) {
+        const float decay[2] = {decays[warp][lane].x, decays[warp][lane].y};
+        int last[2];
+#pragma unroll
+        for (int e = 0; e < 2; e++)
+            last[e] = min((2 * lane + e + 1) * s.n_h, CHUNK) - 1;
         store_gates(g, decay, last, s.scale, lane);
+    }
 #endif
 }
 

@@ -66,7 +66,7 @@ HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delt
         d0 = g->down[i];
         d1 = g->down[i + 8];
     }
-    float *diagonal = m->lw[warp];
+    float *diagonal = m->lw[0][warp];
 #pragma unroll
     for (int b = 0; b < 8; b++) {
         if (b / 2 > warp)
@@ -104,7 +104,7 @@ HOPPER_DEVICE void hard_lower(const float (&acc)[32], const delta_gates *g, delt
 // The warp inverts its diagonal block: lane c mod 16 has column c. The upper half-warp keeps second terms.
 HOPPER_DEVICE void hard_diagonal(delta_shared *m, int warp, int lane) {
     const int c = lane % 16;
-    const float *l = m->lw[warp];
+    const float *l = m->lw[0][warp];
     float x[16];
 #pragma unroll
     for (int i = 0; i < 16; i++)

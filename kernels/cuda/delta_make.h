@@ -53,14 +53,13 @@ HOPPER_DEVICE float sum_of_pair(uint32_t x) {
     return v.x + v.y;
 }
 
-// N = -L (from acc = K K^T): blocks below the diagonal to shared memory; the warp's own diagonal block as an A operand
-// to `own`. True when the chunk is not easy. wide: factors of G would overflow. below: the bits of a pair of entries of an 8 x 8
-// block (row lane / 4) that lie below its diagonal. All warps do what the last one has to, without branches: blocks
-// above the diagonal are dropped whatever they hold.
+// N = -L (from acc = K K^T) to shared memory: blocks below the diagonal, and the warp's own diagonal block column by column in
+// float32. True when the chunk is not easy. place: which of the chunks made at once this is. wide: factors of G would
+// overflow. below: the bits of a pair of entries of an 8 x 8 block (row lane / 4) that lie below its diagonal. All warps do
+// what the last one has to, without branches: blocks above the diagonal are dropped whatever they hold.
 template <bool gated, bool wide>
 HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, const delta_gates *g,
-                              delta_shared *m, int warp, int lane, uint32_t below,
-                              uint32_t (&own)[4]) {
+                              delta_shared *m, int place, int warp, int lane, uint32_t below) {
     if constexpr (wide)
         lane = here(lane);
     const int r = lane / 4, x = 2 * (lane % 4), i = 16 * warp + r;
@@ -72,8 +71,8 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
         b0 *= f.row[0];
         b1 *= f.row[1];
     }
-    uint32_t sum0 = 0, sum1 = 0;
-    unsigned char *to = m->l[warp * (warp - 1) / 2][0] + 2 * x + r * 48;
+    uint32_t sum0 = 0, sum1 = 0, own[4];
+    unsigned char *to = m->l[warp * (warp - 1) / 2][place] + 2 * x + r * 48;
 #pragma unroll
     for (int e = 0; e < 4; e++)
         own[e] = 0;
@@ -114,8 +113,16 @@ HOPPER_DEVICE bool make_lower(const float (&acc)[32], const lower_factors &f, co
         for (int e = 0; e < 4; e++)
             own[e] = block == warp ? p[e] : own[e];
     }
+    // Substitution reads no more than what lies below the diagonal.
+    float *n = m->lw[place][warp] + x * 20 + r;
+    const float2 v0 = unpack_half(own[0]), v1 = unpack_half(own[1]), v3 = unpack_half(own[3]);
+    n[0] = v0.x;
+    n[20] = v0.y;
+    n[8] = v1.x;
+    n[28] = v1.y;
+    n[168] = v3.x;
+    n[188] = v3.y;
     own[0] &= below;
-    own[2] = 0;
     own[3] &= below;
     sum0 = add_squares(own[0], sum0);
     sum1 = add_squares(own[1], add_squares(own[3], sum1));
@@ -135,88 +142,90 @@ HOPPER_DEVICE uint32_t operand_row(const void *block, int lane) {
     return shared_address(block) + (lane & 15) * 48 + (lane >> 4) * 16;
 }
 
-// D = (I - N)^-1 for N strictly lower, D^T to m->d and as an A operand to `mine`. N = [N_0 0; N_10 N_1] of 8 x 8 blocks:
-// lanes 8 b + c solve for column c of D_b in float32, then D_10^T = (D_0^T N_10^T) D_1^T by two products. Substitution of all
-// 16 rows is three times as long a chain of loads; products of powers alone wait too often behind the state's in the tensor
-// cores' queue.
-HOPPER_DEVICE void make_diagonal(const uint32_t (&own)[4], delta_shared *m, int warp, int lane,
-                                 uint32_t (&mine)[4]) {
-    const int r = lane / 4, c = here(lane % 16), b = c / 8;
-    float *n = m->lw[warp], *to = n + 2 * (lane % 4) * 20 + r;
-    float2 v = unpack_half(own[0]);
-    to[0] = v.x;
-    to[20] = v.y;
-    v = unpack_half(own[3]);
-    to[168] = v.x;
-    to[188] = v.y;
-    __syncwarp();
-    float x[8];
+// D = (I - N)^-1 for the warp's diagonal blocks of both chunks, D^T to m->d: a half-warp for each chunk (one alone: the same
+// twice), lane c mod 16 has column c, by substitution in float32. Not by products: in the tensor cores' queue they wait for the
+// state's.
+template <int n_chunks> HOPPER_DEVICE void make_diagonals(delta_shared *m, int warp, int lane) {
+    const int place = n_chunks > 1 ? lane / 16 : 0, c = here(lane % 16);
+    const uint32_t n = shared_address(m->lw[place][warp]);
+    float x[16];
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-        x[i] = i == c % 8 ? 1.0f : 0.0f;
-    // Columns j of N_b by fours of rows: 2 for j < 3, then 1; all under way.
-    const uint32_t from = shared_address(n) + b * 672;
-    uint32_t col[10][4];
+    for (int i = 0; i < 16; i++)
+        x[i] = i == c ? 1.0f : 0.0f;
+    // Columns by fours of rows, from those that hold row j + 1 on.
+    enum { AHEAD = 3 }; // columns under way
+    uint32_t col[15][4][4];
+    auto fetch = [&](int j) {
 #pragma unroll
-    for (int j = 0; j < 7; j++) {
-        if (j < 3)
-            load_shared(col[j + 7], from + j * 80);
-        load_shared(col[j], from + j * 80 + 16);
+        for (int i = (j + 1) / 4; i < 4; i++)
+            load_shared(col[j][i], n + j * 80 + i * 16);
+    };
+#pragma unroll
+    for (int j = 0; j < AHEAD; j++)
+        fetch(j);
+#pragma unroll
+    for (int j = 0; j < 15; j++) {
+#pragma unroll
+        for (int i = j + 1; i < 16; i++)
+            x[i] += __uint_as_float(col[j][i / 4][i % 4]) * x[j];
+        if (j + AHEAD < 15)
+            fetch(j + AHEAD);
     }
+    const uint32_t row = shared_address(m->d[warp][place]) + c * 48;
 #pragma unroll
-    for (int j = 0; j < 7; j++)
+    for (int half = 0; half < 2; half++) {
+        uint32_t p[4];
 #pragma unroll
-        for (int i = j + 1; i < 8; i++)
-            x[i] += __uint_as_float(i < 4 ? col[j < 3 ? j + 7 : 0][i] : col[j][i - 4]) * x[j];
-    uint32_t p[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        p[i] = pack_half(x[2 * i], x[2 * i + 1]);
-    // D_0^T and D_1^T as operands: pair l mod 4 of column l / 4 of each. D_1 as it stands is D_1^T's right operand.
-    uint32_t d0 = 0, d1 = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const uint32_t x0 = __shfl_sync(~0u, p[i], r), x1 = __shfl_sync(~0u, p[i], 8 + r);
-        d0 = i == lane % 4 ? x0 : d0;
-        d1 = i == lane % 4 ? x1 : d1;
+        for (int i = 0; i < 4; i++)
+            p[i] = pack_half(x[8 * half + 2 * i], x[8 * half + 2 * i + 1]);
+        store_shared(row + 16 * half, p);
     }
-    float acc[4] = {}, out[4] = {};
-    mma8(acc, d0, own[1]);
-    mma8(out, pack_half(acc[0], acc[1]), movmatrix(d1));
-    mine[0] = d0;
-    mine[1] = 0;
-    mine[2] = pack_half(out[0], out[1]);
-    mine[3] = d1;
-    stmatrix(operand_row(m->d[warp][0], lane), mine[0], mine[1], mine[2], mine[3]);
 }
 
-// Rows of M^T in high: blocks before the warp's own are zero, those after it follow from it. All warps run
+// Rows of M^T of both chunks in high: blocks before the warp's own are zero, those after it follow from it. All warps run
 // the same instructions (a sum of zeros for blocks before their own).
-HOPPER_DEVICE void make_inverse(uint32_t (&high)[4][4], const uint32_t (&mine)[4], delta_shared *m,
-                                int warp, int lane) {
+template <int n_chunks>
+HOPPER_DEVICE void make_inverses(uint32_t (&high)[n_chunks][4][4], delta_shared *m, int warp,
+                                 int lane) {
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-        high[0][e] = warp == 0 ? mine[e] : 0;
-#pragma unroll
-    for (int i = 1; i < 4; i++) {
-        uint32_t n[3][4], d[4], a[4];
-#pragma unroll
-        for (int b = 0; b < i; b++)
-            ldmatrix(n[b], block_row(m->l[i * (i - 1) / 2 + b][0], lane));
-        ldmatrix_transposed(d, operand_row(m->d[i][0], lane));
-        float acc[8] = {}, out[8] = {};
-#pragma unroll
-        for (int b = 0; b < i; b++) {
-            mma16(acc, high[b], n[b][0], n[b][1]);
-            mma16(acc + 4, high[b], n[b][2], n[b][3]);
-        }
-        pack_operand(a, acc);
-        mma16(out, a, d[0], d[1]);
-        mma16(out + 4, a, d[2], d[3]);
-        pack_operand(high[i], out);
+    for (int at = 0; at < n_chunks; at++) {
+        ldmatrix(high[at][0], operand_row(m->d[0][at], lane));
 #pragma unroll
         for (int e = 0; e < 4; e++)
-            high[i][e] = i == warp ? mine[e] : high[i][e];
+            high[at][0][e] = warp == 0 ? high[at][0][e] : 0;
+    }
+#pragma unroll
+    for (int i = 1; i < 4; i++) {
+        float acc[n_chunks][8] = {};
+#pragma unroll
+        for (int b = 0; b < i; b++) {
+            uint32_t n[n_chunks][4];
+#pragma unroll
+            for (int at = 0; at < n_chunks; at++)
+                ldmatrix(n[at], block_row(m->l[i * (i - 1) / 2 + b][at], lane));
+#pragma unroll
+            for (int at = 0; at < n_chunks; at++) {
+                mma16(acc[at], high[at][b], n[at][0], n[at][1]);
+                mma16(acc[at] + 4, high[at][b], n[at][2], n[at][3]);
+            }
+        }
+        uint32_t d[n_chunks][4];
+#pragma unroll
+        for (int at = 0; at < n_chunks; at++)
+            ldmatrix_transposed(d[at], operand_row(m->d[i][at], lane));
+#pragma unroll
+        for (int at = 0; at < n_chunks; at++) {
+            uint32_t a[4], own[4];
+            float out[8] = {};
+            ldmatrix(own, operand_row(m->d[i][at], lane));
+            pack_operand(a, acc[at]);
+            mma16(out, a, d[at][0], d[at][1]);
+            mma16(out + 4, a, d[at][2], d[at][3]);
+            pack_operand(high[at][i], out);
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                high[at][i][e] = i == warp ? own[e] : high[at][i][e];
+        }
     }
 }
 
@@ -235,14 +244,15 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
         send(m->hard[slot], sizeof m->hard[slot]);
 }
 
-// Without outputs the block may have a peer with the same keys: each makes M of every second chunk, for both.
-// Block r of the cluster fills slot r of both.
+// With outputs two chunks at once: what the warps wait for (shared memory, tensor cores, each other) is the same for two. Without,
+// the block may have a peer with the same keys: each makes M of every second chunk, for both. Block r of the cluster fills
+// slot r of both.
 //
-// With outputs K K^T of the next chunk is under way while M of this one is finished. Without, there are no registers for
-// it; and the chunk after next comes to a pair only when the state is through with the chunk two before this.
+// Without outputs K K^T of the next chunk is under way when this one is through; with them there are no registers for it.
 template <bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
-    static_assert(MADE == 2, "a slot belongs to one block of a pair");
+    static_assert(MADE == 2 && AT_ONCE == 2, "a slot belongs to one block of a pair");
+    enum { N = output ? AT_ONCE : 1 };
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;
     const int r = lane / 4, x = 2 * (lane % 4);
@@ -250,14 +260,14 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
     const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T
-    lower_factors f;
-    auto ask_keys = [&](int i) {
-        wgmma_fence();
-        keys_product(keys, shared_address(m->k[i % KEYS]));
-    };
     auto wait_for_keys = [&](int i) {
         if (i < chunks)
             barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
+    };
+    auto ask_keys = [&](int i) {
+        wait_for_keys(i);
+        wgmma_fence();
+        keys_product(keys, shared_address(m->k[i % KEYS]));
     };
     auto leave = [&](int i) { // to the peer
         wait_for_keys(i);
@@ -266,77 +276,104 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     };
     if (first == 1)
         leave(0);
-    wait_for_keys(first);
-    ask_keys(first);
-    fetch_factors<gated>(f, &m->gates[first % KEYS], warp, lane);
-    for (int i = first; i < chunks; i += peers) {
-        const int stage = i % KEYS, slot = i % MADE;
-        const delta_gates *g = &m->gates[stage];
-        const uint32_t k = shared_address(m->k[stage]);
-        auto before_store = [&] { barrier_wait(&m->made_empty[slot], (i / MADE + 1) & 1); };
-        bool hard;
-        uint32_t mine[4];
+    if constexpr (N == 1)
+        ask_keys(first);
+    for (int i = first; i < chunks; i += N * peers) {
+        const int count = min((int)N, chunks - i);
         lane = here(lane);
-        wgmma_wait<0>();
-        {
-            const bool wide = f.wide;
-            uint32_t own[4];
-            if (wide)
-                hard = make_lower<gated, true>(keys, f, g, m, warp, lane, below, own);
+        auto lower = [&](int at) {
+            const delta_gates *g = &m->gates[(i + at) % KEYS];
+            lower_factors f;
+            bool hard;
+            fetch_factors<gated>(f, g, warp, lane);
+            wgmma_wait<0>();
+            if (f.wide)
+                hard = make_lower<gated, true>(keys, f, g, m, at, warp, lane, below);
             else
-                hard = make_lower<gated, false>(keys, f, g, m, warp, lane, below, own);
-            make_diagonal(own, m, warp, lane, mine);
-        }
-        auto ask_next = [&] {
-            wait_for_keys(i + peers);
-            ask_keys(i + peers);
+                hard = make_lower<gated, false>(keys, f, g, m, at, warp, lane, below);
+            hard = __any_sync(~0u, hard);
+            if (lane == 0)
+                m->votes[at][warp] = hard;
         };
-        if constexpr (output)
-            ask_next();
-        hard = __any_sync(~0u, named_barrier_any(MAKERS_BARRIER, MAKERS, hard));
-        const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
-        const uint32_t panel = shared_address(m->m[slot]);
-        if (hard) {
-            wgmma_wait<0>(); // asked again below: no registers are left for it meanwhile
-            hard_chunk<gated>(
-                g, m, k, panel, shared_address(second_term<output>(m, slot)), b0, b1, warp, lane,
-                [&] {
-                    before_store();
-                    if constexpr (output) // the state is through with the chunk before
-                        barrier_wait(&m->made_empty[(i + 1) % MADE], ((i + 1) / MADE + 1) & 1);
-                });
-            if constexpr (output)
-                ask_keys(i + peers);
-        } else {
-            uint32_t high[4][4];
-            make_inverse(high, mine, m, warp, lane);
-            const uint32_t twice0 = pack_half(b0, b0), twice1 = pack_half(b1, b1);
-            before_store();
+        if constexpr (N == 1)
+            lower(0);
+        else
+#pragma unroll 1
+            for (int at = 0; at < count; at++) {
+                ask_keys(i + at);
+                lower(at);
+            }
+        __syncwarp();
+        make_diagonals<N>(m, warp, lane);
+        named_barrier(MAKERS_BARRIER, MAKERS);
+        // Chunk i + at is made; `hard`: in two terms.
+        auto made = [&](int at, bool hard) {
+            const int slot = (i + at) % MADE;
+            if (thread == 0)
+                m->hard[slot][0] = hard;
+            fence_async();
+            __syncwarp();
+            if (arrives(lane)) {
+                if (peers == 2 && lane == 0)
+                    make_send(m, slot, 1 - cluster_rank(), hard, warp);
+                barrier_arrive(&m->m_full[slot]);
+                barrier_arrive(&m->k_empty[(i + at) % KEYS]); // nobody here needs the keys any more
+            }
+        };
+        auto before_store = [&](int at) {
+            barrier_wait(&m->made_empty[(i + at) % MADE], ((i + at) / MADE + 1) & 1);
+        };
+        auto hard = [&](int at) {
+            return at < count && load_shared_word((const uint32_t *)m->votes[at]) != 0;
+        };
+        const bool hard0 = hard(0), hard1 = N > 1 && hard(1);
+        {
+            uint32_t high[N][4][4];
+            make_inverses<N>(high, m, warp, lane);
 #pragma unroll
-            for (int x = 0; x < 4; x++) {
-                uint32_t a[4];
+            for (int at = 0; at < N; at++) {
+                if (at >= count || (at ? hard1 : hard0))
+                    continue;
+                const delta_gates *g = &m->gates[(i + at) % KEYS];
+                const float b0 = g->beta[16 * warp + lane / 4],
+                            b1 = g->beta[16 * warp + lane / 4 + 8];
+                const uint32_t twice0 = pack_half(b0, b0), twice1 = pack_half(b1, b1);
+                before_store(at);
 #pragma unroll
-                for (int e = 0; e < 4; e++)
-                    a[e] = multiply_half(high[x][e], e % 2 ? twice1 : twice0);
-                store_inverse(panel, x, a, warp, lane);
+                for (int block = 0; block < 4; block++) {
+                    uint32_t a[4];
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        a[e] = multiply_half(high[at][block][e], e % 2 ? twice1 : twice0);
+                    store_inverse(shared_address(m->m[(i + at) % MADE]), block, a, warp, lane);
+                }
+                made(at, false);
             }
         }
-        if (thread == 0)
-            m->hard[slot][0] = hard;
-        fence_async();
-        __syncwarp();
-        if (arrives(lane)) {
-            if (peers == 2 && lane == 0)
-                make_send(m, slot, 1 - cluster_rank(), hard, warp);
-            barrier_arrive(&m->m_full[slot]);
-            barrier_arrive(&m->k_empty[stage]); // nobody here needs the keys any more
+#pragma unroll 1
+        for (int at = 0; at < count && (hard0 || hard1); at++) {
+            if (!(at ? hard1 : hard0))
+                continue;
+            const int slot = (i + at) % MADE, stage = (i + at) % KEYS;
+            const delta_gates *g = &m->gates[stage];
+            const float b0 = g->beta[16 * warp + lane / 4], b1 = g->beta[16 * warp + lane / 4 + 8];
+            // L and D are made anew, in the places of both chunks.
+            named_barrier(MAKERS_BARRIER, MAKERS);
+            hard_chunk<gated>(
+                g, m, shared_address(m->k[stage]), shared_address(m->m[slot]),
+                shared_address(second_term<output>(m, slot)), b0, b1, warp, lane, [&] {
+                    before_store(at);
+                    if constexpr (output) // the state is through with the chunk before
+                        barrier_wait(&m->made_empty[(slot + 1) % MADE],
+                                     ((i + at + 1) / MADE + 1) & 1);
+                });
+            made(at, true);
         }
         if (peers == 2)
             leave(i + 1);
-        if constexpr (!output)
-            ask_next();
-        fetch_factors<gated>(f, &m->gates[(i + peers) % KEYS], warp, lane);
-        // Nobody may write L or its diagonal blocks of the next chunk before all have read this one's.
+        if constexpr (N == 1)
+            ask_keys(i + peers);
+        // Nobody may write L or its diagonal blocks of the next chunks before all have read these.
         named_barrier(MAKERS_BARRIER, MAKERS);
     }
     wgmma_wait<0>();

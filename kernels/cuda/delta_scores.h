@@ -70,10 +70,11 @@ HOPPER_DEVICE void store_scores(const float (&acc)[part / 2], const score_factor
 }
 
 // P0^T of chunk i, when its queries, keys and gates are there and the state has left the one before. All four warps of a
-// warpgroup, 32 queries at a time: for more there are no registers. first: the tokens of this lane's rows.
-template <int queries, bool gated>
+// warpgroup, 32 queries at a time: for more there are no registers. first: the tokens of this lane's rows. meanwhile: called
+// when the places of the chunk before are free.
+template <int queries, bool gated, class work>
 HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, const int (&first)[2],
-                               int warp, int lane) {
+                               int warp, int lane, work meanwhile) {
     enum { PART = queries < 32 ? queries : 32 };
     const delta_gates *g = &m->gates[i % KEYS];
     const uint32_t k = shared_address(m->k[i % KEYS]), q = shared_address(m->q[i % QUERIES]),
@@ -81,6 +82,8 @@ HOPPER_DEVICE void make_scores(const delta_call &s, delta_shared *m, int i, cons
     barrier_wait(&m->k_full[i % KEYS], (i / KEYS) & 1);
     barrier_wait(&m->q_full[i % QUERIES], (i / QUERIES) & 1);
     barrier_wait(&m->p_empty, (i + 1) & 1);
+    meanwhile();
+    lane = here(lane);
     const bool wide = gated && g->wide;
 #pragma unroll 1
     for (int from = 0; from < queries; from += PART) {

@@ -58,8 +58,7 @@ HOPPER_DEVICE void state_residual(const float (&u)[32], const state_values &x, u
 // What the chunk writes, W^T, as A operands: w in fp16 for the outputs; r, times to_end, in bf16 for the state. to_end:
 // this lane's pairs of rows. r follows from w, so that the accumulator is free when the products begin.
 template <bool gated> HOPPER_DEVICE float2 state_ended(uint32_t w, uint32_t to_end) {
-    const float2 x = unpack_half(w), f = gated ? unpack_half(to_end) : make_float2(1, 1);
-    return make_float2(f.x * x.x, f.y * x.y);
+    return unpack_half(gated ? multiply_half(w, to_end) : w);
 }
 template <bool gated, bool output>
 HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],

@@ -14,6 +14,7 @@ enum {
     KEYS = 5,            // chunks of keys and gates in flight: M is made ahead from them
     QUERIES = 2,         // chunks of queries
     VALUES = 2,          // chunks of values, which the state has read at a chunk's beginning
+    AT_ONCE = 2,         // chunks whose M are made at the same time, with outputs
     MADE = 2,            // chunks of M in flight; of P0 and of outputs one
     BLOCK_16 = 16 * 48,  // bytes: a 16 x 16 block of halves, rows 48 bytes apart
     BLOCK_16F = 16 * 80, // the same of floats, columns 80 bytes apart
@@ -103,16 +104,18 @@ template <class T> HOPPER_DEVICE T at_least(T x, T low) {
 struct delta_shared {
     unsigned char k[KEYS][TILE], q[QUERIES][TILE], v[VALUES][TILE]; // bf16
     unsigned char m[MADE][PANEL];                                   // diag(beta) M^T [row i][row j]
-    unsigned char low[PANEL];        // its second term, in hard chunks; see second_term
-    unsigned char p[PANEL];          // P0^T [row j][query]
-    unsigned char o[TILE];           // outputs on their way out; see output_place
-    unsigned char l[6][2][BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
-    unsigned char d[4][2]
-                   [BLOCK_16];  // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
-    float lw[4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
+    unsigned char low[PANEL]; // its second term, in hard chunks; see second_term
+    unsigned char p[PANEL];   // P0^T [row j][query]
+    unsigned char o[TILE];    // outputs on their way out; see output_place
+    unsigned char l[6][AT_ONCE]
+                   [BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
+    unsigned char d[4][AT_ONCE]
+                   [BLOCK_16]; // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
+    float lw[AT_ONCE][4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
     delta_gates gates[KEYS];
-    alignas(16) int hard[MADE][4]; // first: M has a second term
-    int peers, first_gates, first; // of the task
+    alignas(16) int hard[MADE][4];              // first: M has a second term
+    alignas(4) unsigned char votes[AT_ONCE][4]; // of the makers' warps: the chunk is hard
+    int peers, first_gates, first;              // of the task
     float *boundary;
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
