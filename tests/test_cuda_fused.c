@@ -540,7 +540,9 @@ static void activations_without_gaps_agree(void **state) {
     in_every_precision(activations);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(convolutions_with_norms_agree),
         cmocka_unit_test(what_the_kernel_is_not_for_is_left_alone),

@@ -333,7 +333,9 @@ static void a_block_fits_beside_another_job(void **state) {
     backend_close(be);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_kept_dumps_agree),
         cmocka_unit_test(every_dump_agrees_in_float32),

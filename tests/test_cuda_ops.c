@@ -525,7 +525,9 @@ static void a_device_opens_again_after_closing(void **state) {
         backend_close(cuda_or_skip(PRECISION_BF16));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_views_keep_to_their_matrix),
         cmocka_unit_test(matrix_products_and_sums_agree),

@@ -575,7 +575,9 @@ static void more_than_2_to_the_31_numbers_are_addressed(void **state) {
     assert_true(worst <= 1e-5);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_length_and_kind_agrees),
         cmocka_unit_test(long_rows_in_bf16_stay_within_5e_3),

@@ -200,7 +200,9 @@ static void single_tokens_and_empty_rows_agree(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_agrees_on_rows_of_any_length),
         cmocka_unit_test(documents_on_tensor_cores_stay_within_5e_3),

@@ -306,7 +306,9 @@ static void rates_are_measured(void **state) {
     backend_close(be);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(windows_match_lapack),     cmocka_unit_test(hard_windows_match_lapack),

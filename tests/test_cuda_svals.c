@@ -385,7 +385,9 @@ static void rates_are_measured(void **state) {
     rate(128, 16384);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) // one test alone (scripts/gpu_check.sh)
+        cmocka_set_test_filter(argv[1]);
     setvbuf(stdout, NULL, _IOLBF, 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(square_states_at_every_micro_step_match_the_cpu),
