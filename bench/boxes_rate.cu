@@ -12,7 +12,11 @@
 #include <cstdlib>
 #include <vector>
 
-enum { ROWS = 64, HALF = ROWS * 128, SET = 6 * HALF }; // bytes: a box of 64 columns; of three matrices two each
+enum {
+    ROWS = 64,
+    HALF = ROWS * 128,
+    SET = 6 * HALF
+}; // bytes: a box of 64 columns; of three matrices two each
 
 struct box_maps {
     CUtensorMap q, k, v, o;
@@ -34,7 +38,8 @@ __global__ void __launch_bounds__(32, 1)
     __shared__ uint64_t full[depth];
     if (threadIdx.x > 0)
         return;
-    const int head = blockIdx.x % heads, first = blockIdx.x / heads * tokens, chunks = tokens / ROWS;
+    const int head = blockIdx.x % heads, first = blockIdx.x / heads * tokens,
+              chunks = tokens / ROWS;
     for (int i = 0; i < depth; i++)
         barrier_init(&full[i], 1);
     fence_async();
@@ -54,7 +59,8 @@ __global__ void __launch_bounds__(32, 1)
         store_box(&maps.o, 0, head, first + i * ROWS, from);
         store_box(&maps.o, 64, head, first + i * ROWS, from + HALF);
         // The place of the chunk before is free when its stores have been read.
-        asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 1;\n" ::: "memory");
+        asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 1;\n" ::
+                         : "memory");
         if (i + depth - 1 < chunks)
             fetch(i + depth - 1);
     }
@@ -62,8 +68,8 @@ __global__ void __launch_bounds__(32, 1)
 #endif
 }
 
-template <int depth> static void time_boxes(const char *name, const box_maps &maps, int rows,
-                                            int heads, int tokens) {
+template <int depth>
+static void time_boxes(const char *name, const box_maps &maps, int rows, int heads, int tokens) {
     const auto kernel = move_boxes<depth>;
     need(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, depth * SET),
          "shared memory");

@@ -118,8 +118,8 @@ HOPPER_DEVICE void feed_outputs(const delta_call &s, const delta_maps &maps, con
         barrier_arrive(&m->o_empty);
 }
 
-// Without outputs: while the state is at chunk i, keys and gates of chunk i + 4 come in and values of i + 1. A transition has
-// none.
+// Without outputs: keys and gates of chunk i are asked for when state and makers are through with i - 5, its values when the state
+// has read those of i - 2. A transition has none. Every wait ends by what those do in chunks before.
 template <bool gated>
 HOPPER_DEVICE void feed_end(const delta_call &s, const delta_maps &maps, const delta_task &task,
                             delta_shared *m, int warp, int lane) {
@@ -134,9 +134,9 @@ HOPPER_DEVICE void feed_end(const delta_call &s, const delta_maps &maps, const d
     }
 }
 
-// With outputs: all four warps make the scores of chunk i when the state is through with i - 1, so that the places of that
-// are free; then keys and gates of chunk i + 4 and queries and values of i + 1 are asked for. Behind the scores
-// the outputs of i - 1 leave. Every wait here ends by what the state does in chunk i - 1 or before.
+// With outputs: when the state is through with chunk i - 1 all that it held is free. Keys and gates of i + 4, queries and
+// values of i + 1 are asked for, then all four warps make the scores of i; behind them the outputs of i - 1 leave. Every wait
+// here ends by what state and makers do in chunk i - 1 or before, or by a copy.
 template <int queries, bool gated>
 HOPPER_DEVICE void feed_outputs_too(const delta_call &s, const delta_maps &maps,
                                     const delta_task &task, delta_shared *m, int warp, int lane) {

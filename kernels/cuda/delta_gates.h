@@ -62,7 +62,7 @@ HOPPER_DEVICE void store_gates(delta_gates *g, const float (&decay)[2], const in
     store_pair(g->down, lane, wide ? rest[0] : exp2_fast(mid - c[0]),
                wide ? rest[1] : exp2_fast(mid - c[1]));
     store_pair(g->from_start, lane, start.x, start.y);
-    g->to_end[lane] = pack_half(exp2_fast(left[0]), exp2_fast(left[1]));
+    store_pair(g->to_end, lane, exp2_fast(left[0]), exp2_fast(left[1]));
     store_pair(g->query, lane, scale * of_row(start, last[0]), scale * of_row(start, last[1]));
     // Nobody uses this where the chunk is wide.
     store_pair(g->up_query, lane, scale * of_row(up, last[0]), scale * of_row(up, last[1]));

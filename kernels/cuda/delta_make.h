@@ -251,7 +251,8 @@ HOPPER_DEVICE void make_send(delta_shared *m, int slot, int peer, bool hard, int
 // Without outputs K K^T of the next chunk is under way when this one is through; with them there are no registers for it.
 template <bool gated, bool output>
 HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
-    static_assert(MADE == 2 && AT_ONCE == 2, "a slot belongs to one block of a pair");
+    static_assert(MADE == 2, "a slot belongs to one block of a pair");
+    static_assert(AT_ONCE == 2, "a half-warp each; hard chunks keep two terms in their places");
     enum { N = output ? AT_ONCE : 1 };
     const int thread = held(threadIdx.x % MAKERS);
     int warp = thread / 32, lane = thread % 32;

@@ -56,40 +56,35 @@ HOPPER_DEVICE void state_residual(const float (&u)[32], const state_values &x, u
 }
 
 // What the chunk writes, W^T, as A operands: w in fp16 for the outputs; r, times to_end, in bf16 for the state. to_end:
-// this lane's pairs of rows. r follows from w, so that the accumulator is free when the products begin.
-template <bool gated> HOPPER_DEVICE float2 state_ended(uint32_t w, uint32_t to_end) {
-    return unpack_half(gated ? multiply_half(w, to_end) : w);
+// this lane's pairs of rows. r follows from w, so that the accumulator is free when the products begin; its product is
+// float32's, since fp16 would lose what has decayed below 2^-14 (and small values long before that).
+template <bool gated> HOPPER_DEVICE float2 state_ended(float2 w, const float (&to_end)[2]) {
+    return gated ? make_float2(to_end[0] * w.x, to_end[1] * w.y) : w;
 }
 template <bool gated, bool output>
-HOPPER_DEVICE void state_writes(const float (&u)[32], const uint32_t (&to_end)[8],
+HOPPER_DEVICE void state_writes(const float (&u)[32], const float (&to_end)[8][2],
                                 uint32_t (&r)[16], uint32_t (&w)[16]) {
 #pragma unroll
     for (int i = 0; i < 16; i++) {
+        float2 x = make_float2(u[2 * i], u[2 * i + 1]);
         if constexpr (output) {
-            w[i] = pack_half(u[2 * i], u[2 * i + 1]);
-            const float2 x = state_ended<gated>(w[i], to_end[i / 2]);
-            r[i] = pack_bf16(x.x, x.y);
-        } else {
-            const float2 f = gated ? unpack_half(to_end[i / 2]) : make_float2(1, 1);
-            r[i] = pack_bf16(f.x * u[2 * i], f.y * u[2 * i + 1]);
+            w[i] = pack_half(x.x, x.y);
+            x = unpack_half(w[i]);
         }
+        x = state_ended<gated>(x, to_end[i / 2]);
+        r[i] = pack_bf16(x.x, x.y);
     }
 }
 // What the state loses by the rounding of r.
 template <bool gated, bool output>
-HOPPER_DEVICE void state_rest(const float (&u)[32], const uint32_t (&to_end)[8],
+HOPPER_DEVICE void state_rest(const float (&u)[32], const float (&to_end)[8][2],
                               uint32_t (&r)[16]) {
     uint32_t high[16], w[16];
     state_writes<gated, output>(u, to_end, high, w);
 #pragma unroll
     for (int i = 0; i < 16; i++) {
-        float2 x = make_float2(u[2 * i], u[2 * i + 1]);
-        if constexpr (output)
-            x = state_ended<gated>(w[i], to_end[i / 2]);
-        else if constexpr (gated) {
-            const float2 f = unpack_half(to_end[i / 2]);
-            x = make_float2(f.x * x.x, f.y * x.y);
-        }
+        float2 x = output ? unpack_half(w[i]) : make_float2(u[2 * i], u[2 * i + 1]);
+        x = state_ended<gated>(x, to_end[i / 2]);
         r[i] = pack_bf16(x.x - lower_bf16(high[i]), x.y - upper_bf16(high[i]));
     }
 }
@@ -210,13 +205,14 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         const int slot = i % MADE, made = (i / MADE) & 1;
         const int ks = i % KEYS, next = (i + 1) % KEYS, vs = i % VALUES;
         const delta_gates *g = &m->gates[ks];
-        const int pair = 2 * (lane % 4);
+        const int pair = 2 * ((output ? here(lane) : lane) % 4);
         const uint32_t k = shared_address(m->k[ks]), q = shared_address(m->q[i % QUERIES]),
                        inverse = shared_address(m->m[slot]),
                        second = shared_address(second_term<output>(m, slot)),
                        p = shared_address(m->p);
         float acc[queries / 2];
-        uint32_t r[16], to_end[8];
+        uint32_t r[16];
+        float to_end[8][2];
         if constexpr (output)
             fetch_rest(i);
         state_residual<gated>(u, rest, r);
@@ -238,10 +234,13 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 wgmma<64>::rs<1>(u, r + 4 * j, desc_mn(second, PANEL) + 128 * j, 1);
             wgmma_commit();
         }
-        if constexpr (gated)
+        auto fetch_to_end = [&](int from) { // half of it: there are no registers for all at once
+            if constexpr (gated)
 #pragma unroll
-            for (int j = 0; j < 8; j++)
-                to_end[j] = load_shared_word(g->to_end + lane % 4 + 4 * j);
+                for (int j = from; j < from + 4; j++)
+                    load_pair(to_end[j], shared_address(g->to_end) + 4 * (pair + 8 * j));
+        };
+        fetch_to_end(0);
         const bool precise = hard || g->precise;
         float end = 1;
         if (i + 1 < chunks) {
@@ -259,6 +258,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                 barrier_arrive(&m->made_empty[slot]);
         }
         if (__builtin_expect(precise, 0)) {
+            fetch_to_end(4);
             state_rest<gated, output>(u, to_end, r);
             wgmma_fence();
 #pragma unroll
@@ -275,6 +275,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
                     acc, packed + 4 * j, desc_k(q + (j / 4) * queries * 128) + 2 * (j % 4), j > 0);
             wgmma_commit();
         }
+        fetch_to_end(4);
         uint32_t w[16];
         state_writes<gated, output>(u, to_end, r, w);
         wgmma_fence();

@@ -85,12 +85,12 @@ struct delta_gates {
     float none;  // to whole 16 bytes
     // Calls without decays have none of the rest.
     float up[CHUNK],
-        down[CHUNK];            // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2; wide: c_i as
-                                // the sum of two floats
-    float from_start[CHUNK];    // 2^c_i
-    uint32_t to_end[CHUNK / 2]; // 2^(c_last - c_i), fp16, two rows a word
-    float query[CHUNK];         // scale 2^c of a token's last row
-    float up_query[CHUNK];      // scale 2^(c - mid) of a token's last row, unless wide
+        down[CHUNK];         // 2^(c_i - mid), 2^(mid - c_i) with mid = c_last / 2; wide: c_i as
+                             // the sum of two floats
+    float from_start[CHUNK]; // 2^c_i
+    float to_end[CHUNK];     // 2^(c_last - c_i)
+    float query[CHUNK];      // scale 2^c of a token's last row
+    float up_query[CHUNK];   // scale 2^(c - mid) of a token's last row, unless wide
 };
 static __host__ __device__ constexpr uint32_t gates_bytes(bool gated) {
     return gated ? sizeof(delta_gates) : offsetof(delta_gates, up);
@@ -111,7 +111,8 @@ struct delta_shared {
                    [BLOCK_16]; // blocks (1,0) (2,0) (2,1) .. of -L; hard chunks: L, two terms
     unsigned char d[4][AT_ONCE]
                    [BLOCK_16]; // (I + L_ww)^-1: its transpose; in hard chunks itself, two terms
-    float lw[AT_ONCE][4][BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww), column by column
+    float lw[AT_ONCE][4]
+            [BLOCK_16F / 4]; // -L_ww (hard chunks: L_ww, in the first place), column by column
     delta_gates gates[KEYS];
     alignas(16) int hard[MADE][4];              // first: M has a second term
     alignas(4) unsigned char votes[AT_ONCE][4]; // of the makers' warps: the chunk is hard

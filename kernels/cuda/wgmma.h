@@ -180,18 +180,6 @@ HOPPER_DEVICE void named_barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
 
-// The same; true everywhere when `mine` is true anywhere.
-HOPPER_DEVICE bool named_barrier_any(int id, int threads, bool mine) {
-    int any;
-    asm volatile("{\n.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\n"
-                 "barrier.cta.red.or.pred q, %1, %2, p;\n"
-                 "selp.b32 %0, 1, 0, q;\n}\n"
-                 : "=r"(any)
-                 : "r"(id), "r"(threads), "r"((int)mine)
-                 : "memory");
-    return any;
-}
-
 // 16 bytes to shared memory.
 HOPPER_DEVICE void copy16(uint32_t to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
@@ -272,12 +260,6 @@ HOPPER_DEVICE void stmatrix_transposed(uint32_t address, uint32_t a, uint32_t b,
         "r"(a), "r"(b), "r"(c), "r"(d)
         : "memory");
 }
-// The 8 x 8 matrix of 16-bit numbers that a warp holds, transposed.
-HOPPER_DEVICE uint32_t movmatrix(uint32_t x) {
-    uint32_t y;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;\n" : "=r"(y) : "r"(x));
-    return y;
-}
 // d += A B with A [16, 16] of registers a (as above), B [16, 8]: b0 rows 2 (l mod 4) + {0, 1} of column
 // l / 4, b1 eight rows on.
 HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
@@ -285,14 +267,6 @@ HOPPER_DEVICE void mma16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) 
                  "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Rows 0-7 of d [16, 8] += A B with A's rows 0-7 (a, its other rows zero) and B [8, 8].
-HOPPER_DEVICE void mma8(float *d, uint32_t a, uint32_t b) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5}, {%6}, {%0, %1, %2, %3};\n"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a), "r"(0), "r"(b));
 }
 
 // Products of two pairs of fp16.
