@@ -185,6 +185,14 @@ static bool reached(const job *j) {
     return false;
 }
 
+// Whether a checkpoint of that step or a later one can be read; -1: no step is asked for.
+static bool is_there(const job *j, int64_t step) {
+    bool there = step < 0;
+    for (size_t i = 0; i < j->list.n; i++)
+        there = there || (j->list.v[i].whole && j->list.v[i].step >= step);
+    return there;
+}
+
 // Nothing that a later checkpoint could make better.
 static bool ends_watch(const err *e) {
     return e->code == ERR_USAGE || e->code == ERR_CANCELLED || e->code == ERR_NOMEM ||
@@ -213,11 +221,18 @@ static bool watch(job *j, int *code, err *e) {
             for (size_t i = 0; i < j->report.n_models; i++)
                 j->list.v[j->at[i]].treated = true;
         }
-        if (j->own->once && !wait)
+        if (j->own->once && !wait) {
+            if (j->report.n_models) // else the error says it
+                tell_unfinished(j);
+            if (j->report.n_models && !is_there(j, j->own->until))
+                return err_set(e, ERR_MISSING,
+                               "%s: no whole checkpoint of step %" PRId64 " or later",
+                               text_show(j->o->operand[0]), j->own->until);
             return j->report.n_models ||
                    err_set(e, ERR_MISSING, "%s: no whole checkpoint in it%s%s",
                            text_show(j->o->operand[0]), j->list.n ? ": " : "",
                            j->list.n ? j->list.v[0].why : "");
+        }
         if (reached(j))
             return true;
         double next = wait ? 0.3 : j->own->poll;

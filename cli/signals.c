@@ -61,7 +61,9 @@ static void on_signal(int n) {
 }
 
 void signals_install(void) {
-    const int which[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGALRM};
+    // The user's and the batch systems' ways to end a job: none may leave a partial file.
+    const int which[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
+                         SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         struct sigaction old, act;
         memset(&act, 0, sizeof act);

@@ -451,8 +451,8 @@ static void a_reader_that_leaves_ends_the_program_quietly(void **state) {
 
 static void B96_signals_end_it_as_a_shell_expects(void **state) {
     (void)state;
-    static const int which[] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < 3; i++) {
+    static const int which[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         // It waits for standard input that never ends.
         run r = {.argv = ARGS("tokens", speaker, "-", "--decode"),
                  .hold_stdin = true,

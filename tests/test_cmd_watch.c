@@ -114,6 +114,29 @@ static void once_tells_by_its_code_and_command_which_checkpoint_broke_a_rule(voi
     free(line);
 }
 
+// A pipeline must see that a checkpoint is broken: it is named, and --until's step has to be there.
+static void once_names_what_it_could_not_read(void **state) {
+    (void)state;
+    char run[600], out[600];
+    places("broken", run, out);
+    checkpoint(run, "checkpoint-100", ONE);
+    checkpoint(run, "checkpoint-300", ONE);
+    assert_int_equal(
+        shell("truncate -s 1000 '%s/checkpoint-300/model.safetensors' && touch -d '1 hour ago' "
+              "'%s/checkpoint-300'/*",
+              run, run),
+        0);
+    char *said = watch(0, run, out, WORDS("--once", "--settle", "0"));
+    run_holds(said, "not yet: ");
+    run_holds(said, "checkpoint-300");
+    free(said);
+    said = watch(1, run, out, WORDS("--once", "--settle", "0", "--until", "300"));
+    run_holds(said, "checkpoint-300");
+    run_holds(said, "no whole checkpoint of step 300 or later");
+    free(said);
+    free(watch(0, run, out, WORDS("--once", "--settle", "0", "--until", "100")));
+}
+
 static void the_report_is_the_one_that_report_makes(void **state) {
     (void)state;
     char run[600], out[600], plain[600];
@@ -321,6 +344,7 @@ static int begin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(once_tells_by_its_code_and_command_which_checkpoint_broke_a_rule),
+        cmocka_unit_test(once_names_what_it_could_not_read),
         cmocka_unit_test(the_report_is_the_one_that_report_makes),
         cmocka_unit_test(checkpoints_that_are_gone_stay_on_the_curves),
         cmocka_unit_test(new_checkpoints_are_read_when_they_are_whole),

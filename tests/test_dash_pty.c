@@ -86,7 +86,8 @@ static void interrupt_cancels_a_second_one_leaves_with_130(void **state) {
 // B96
 static void every_signal_gives_the_terminal_back(void **state) {
     (void)state;
-    static const int sig[] = {SIGTERM, SIGHUP, SIGQUIT, SIGABRT, SIGSEGV, SIGBUS, SIGFPE};
+    static const int sig[] = {SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU,
+                              SIGALRM, SIGABRT, SIGSEGV, SIGBUS,  SIGFPE};
     for (size_t i = 0; i < sizeof sig / sizeof *sig; i++) {
         pty p = pty_start(lengthy, NULL, 24, 80);
         char what[32];

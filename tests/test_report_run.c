@@ -147,6 +147,12 @@ static void two_workers_give_the_bytes_of_one_process(void **state) {
     printf("    measured: 2 workers on the CPU and one process: the same bytes\n");
 }
 
+// A training length is no size of anything in a stored row: models of the field have some past 2^31.
+static void a_training_length_past_2_to_the_31_is_kept(void **state) {
+    (void)state;
+    report(0, out_of("long-trained"), "128", WORDS("--train-length", "10000000000"));
+}
+
 static void mpirun_gives_the_bytes_of_one_process(void **state) {
     (void)state;
     if (!have_mpirun())
@@ -506,6 +512,7 @@ static int begin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_workers_give_the_bytes_of_one_process),
+        cmocka_unit_test(a_training_length_past_2_to_the_31_is_kept),
         cmocka_unit_test(mpirun_gives_the_bytes_of_one_process),
         cmocka_unit_test(processes_that_share_a_run_share_its_rows),
         cmocka_unit_test(a_rank_that_is_left_alone_does_it_all),

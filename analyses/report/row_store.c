@@ -119,7 +119,8 @@ static bool get_loss(loss_result *r, flat *f, const parcel *p, const char *model
     int64_t n[5];
     char name[32];
     flat_get_ints(f, n, 5);
-    if (!fits(n, 3, e) || n[4] < 0 || n[4] > LOSS_MAX_FLAGS)
+    // The training length is no size of anything here.
+    if (!fits(n, 1, e) || n[1] < 0 || !fits(n + 2, 1, e) || n[4] < 0 || n[4] > LOSS_MAX_FLAGS)
         return err_set(e, ERR_INPUT, "a record with impossible sizes");
     const double *loss = parcel_f64(p, "loss", (size_t)n[0], e);
     if (!loss || !loss_init(r, model, document, 1, n[0], n[1], e))
@@ -150,8 +151,8 @@ static bool get_erank(erank_result *r, flat *f, const char *model, const char *d
                       const char *device, err *e) {
     int64_t n[17];
     flat_get_ints(f, n, 17);
-    if (!fits(n, 17, e))
-        return false;
+    if (!fits(n, 3, e) || n[3] < 0 || !fits(n + 4, 13, e)) // n[3]: the training length, no size
+        return err_set(e, ERR_INPUT, "a record with impossible sizes");
     *r = (erank_result){.n_layers = (int)n[0],
                         .prec = (precision)n[1],
                         .every = n[2],

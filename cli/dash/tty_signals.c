@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int noted[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, SIGPIPE};
+static const int noted[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,  SIGUSR2,
+                            SIGXCPU, SIGALRM, SIGTSTP, SIGCONT, SIGWINCH, SIGPIPE};
 static const int fatal[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 enum { NOTED = sizeof noted / sizeof *noted, FATAL = sizeof fatal / sizeof *fatal };
 
