@@ -136,6 +136,14 @@ static void every_usage_mistake_is_one_line_and_code_2(void **state) {
     SAYS(2, ARGS("1 model, got 2"), "tokens", model, model, small_path);
     SAYS(2, ARGS("tokns", "did you mean"), "help", "tokns");
     SAYS(2, ARGS("--version stands alone"), "--version", "x");
+    static const char *const forms[] = {"--man", "--bash", "--zsh"};
+    for (int i = 0; i < 3; i++) {
+        SAYS(2, ARGS(forms[i], "--json does not go with it"), "help", forms[i], "--json");
+        SAYS(2, ARGS(forms[i], "--json does not go with it"), "--json", "help", forms[i]);
+        SAYS(2, ARGS(forms[i], "tokens does not go with it"), "help", "tokens", forms[i]);
+    }
+    SAYS(2, ARGS("--json does not go with it"), "help", "--json");
+    SAYS(2, ARGS("--json does not go with it"), "help", "tokens", "--json");
     SAYS(2, ARGS("--windows", "at most 1024"), "spectrum", model, small_path, "--windows",
          "1-16777216");
     SAYS(2, ARGS("--ends", "at most 65536"), "spectrum", model, small_path, "--ends",
