@@ -12,12 +12,11 @@
 static const struct {
     const char *stem;
     layer_needs needs;
-} patterns[] = {{"state", NEEDS_STATE},         {"state77", NEEDS_EARLY_STATE},
-                {"erank", NEEDS_STATE},         {"erank_micro", NEEDS_STATE},
-                {"beta", NEEDS_BETA},           {"loggate", NEEDS_DECAY},
-                {"logdecay", NEEDS_DECAY_SUMS}, {"eig", NEEDS_WINDOWS},
-                {"eig_cond", NEEDS_EIG},        {"norm2", NEEDS_EIG},
-                {"logabsdet", NEEDS_EIG}};
+} patterns[] = {
+    {"state", NEEDS_STATE},         {"state77", NEEDS_EARLY_STATE}, {"erank", NEEDS_STATE},
+    {"erank_micro", NEEDS_STATE},   {"beta", NEEDS_BETA},           {"loggate", NEEDS_DECAY},
+    {"logdecay", NEEDS_DECAY_SUMS}, {"eig", NEEDS_WINDOWS},         {"eig_cond", NEEDS_EIG},
+    {"norm2", NEEDS_EIG},           {"logabsdet", NEEDS_EIG}};
 
 // Takes STEM_lN.npy apart, N without zeros in front.
 static bool is_of_layer(const char *name, layer_file *f) {

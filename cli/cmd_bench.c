@@ -219,6 +219,12 @@ static bool check_operands(const options *o, err *e) {
                        "bench: takes no %s; cases are chosen with --suite, --case and "
                        "--axis",
                        text_show(o->operand[0]));
+    static const char *const times[] = {"times", NULL}, *const builds[] = {"build-command", NULL},
+                             *const verdicts[] = {"threshold", NULL};
+    if (!options_need(o, times, own->calibrate, "--calibrate", e) ||
+        !options_need(o, builds, own->bisect, "--git-bisect", e) ||
+        !options_need(o, verdicts, own->ab || own->bisect, "--ab or --git-bisect", e))
+        return false;
     static const char *const alone[] = {"calibrate", "slow", "external", "junit", "explain"};
     for (size_t i = 0; (own->ab || own->bisect) && i < sizeof alone / sizeof *alone; i++)
         if (options_given(o, alone[i]))

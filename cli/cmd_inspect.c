@@ -72,6 +72,9 @@ static bool one(const options *o, size_t i, output *out, json_t *results, bool *
 
 static int run(const options *o, err *e) {
     const inspect_args *a = o->own;
+    static const char *const needs[] = {"length", "block", "precision", NULL};
+    if (!options_need(o, needs, a->dry_run, "--dry-run", e))
+        return EXIT_USAGE;
     output *out = output_open(o, e);
     json_t *results = json_array();
     bool ok = out != NULL, wrong = false;

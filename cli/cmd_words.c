@@ -320,10 +320,16 @@ static bool check(const options *o, err *e) {
     const words_own *w = o->own;
     if ((w->group != NULL) + (w->automaton != NULL) + (w->language != NO_LANGUAGE) > 1)
         return err_set(e, ERR_USAGE, "--group, --automaton and --language exclude each other");
-    if (w->language && (w->all || w->mechanism || w->order || o->length))
+    if (w->language && (w->all || w->prefix || w->mechanism || w->order || o->length))
         return err_set(e, ERR_USAGE,
                        "option --language: takes --from, --to and --count, not --length, --all, "
-                       "--order or --mechanism");
+                       "--order, --prefix or --mechanism");
+    static const char *const ranges[] = {"from", "to", NULL}, *const moduli[] = {"modulus", NULL},
+                             *const every_heads[] = {"every-head", NULL};
+    bool counts = w->language == ARITHMETIC || w->language == BRACKETS;
+    if (!options_need(o, moduli, counts, "--language arithmetic or brackets", e) ||
+        !options_need(o, ranges, w->language != NO_LANGUAGE, "--language", e))
+        return false;
     if (w->from > w->to)
         return err_set(e, ERR_USAGE, "option --from: %lld is above --to %lld", (long long)w->from,
                        (long long)w->to);
@@ -332,9 +338,9 @@ static bool check(const options *o, err *e) {
                        (long long)o->length, WORDS_LONGEST);
     if (w->all && !o->length)
         return err_set(e, ERR_USAGE, "option --all: needs --length");
-    if (w->every_head && !w->mechanism)
-        return err_set(e, ERR_USAGE, "option --every-head: needs --mechanism");
-    return true;
+    if (w->all && options_given(o, "count"))
+        return err_set(e, ERR_USAGE, "options --all and --count: one at a time");
+    return options_need(o, every_heads, w->mechanism, "--mechanism", e);
 }
 
 static int run(const options *o, err *e) {
