@@ -208,6 +208,8 @@ static int measure(const options *o, bench_setting *s, output *x, err *e) {
 
 static bool check_operands(const options *o, err *e) {
     const bench_options *own = o->own;
+    if (own->list && o->json) // the list is text, and --json promises one JSON value
+        return err_set(e, ERR_USAGE, "options --json and --list: one at a time");
     if (own->ab && own->bisect)
         return err_set(e, ERR_USAGE, "options --ab and --git-bisect: one at a time");
     if ((own->ab || own->bisect) && o->n_operands != 1)

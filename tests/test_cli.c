@@ -143,6 +143,7 @@ static void every_usage_mistake_is_one_line_and_code_2(void **state) {
         SAYS(2, ARGS(forms[i], "tokens does not go with it"), "help", "tokens", forms[i]);
     }
     SAYS(2, ARGS("--json does not go with it"), "help", "--json");
+    SAYS(2, ARGS("--json and --list"), "bench", "--list", "--json");
     SAYS(2, ARGS("--json does not go with it"), "help", "tokens", "--json");
     SAYS(2, ARGS("--windows", "at most 1024"), "spectrum", model, small_path, "--windows",
          "1-16777216");
