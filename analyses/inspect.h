@@ -137,7 +137,7 @@ typedef struct inspection {
     finding *finding;
     size_t n_findings, cap_findings;
     tokenizer_facts tokenizer;
-    tensor_stats *stats; // [ckpt_count], NULL without --stats; owned
+    tensor_stats *stats; // [ckpt_count], NULL unless asked for; owned
 } inspection;
 
 // *x is zeroed first; on failure it is empty.

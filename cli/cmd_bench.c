@@ -208,6 +208,8 @@ static int measure(const options *o, bench_setting *s, output *x, err *e) {
 
 static bool check_operands(const options *o, err *e) {
     const bench_options *own = o->own;
+    if (own->list && o->json) // the list is text, and --json promises one JSON value
+        return err_set(e, ERR_USAGE, "options --json and --list: one at a time");
     if (own->ab && own->bisect)
         return err_set(e, ERR_USAGE, "options --ab and --git-bisect: one at a time");
     if ((own->ab || own->bisect) && o->n_operands != 1)
@@ -219,6 +221,12 @@ static bool check_operands(const options *o, err *e) {
                        "bench: takes no %s; cases are chosen with --suite, --case and "
                        "--axis",
                        text_show(o->operand[0]));
+    static const char *const times[] = {"times", NULL}, *const builds[] = {"build-command", NULL},
+                             *const verdicts[] = {"threshold", NULL};
+    if (!options_need(o, times, own->calibrate, "--calibrate", e) ||
+        !options_need(o, builds, own->bisect, "--git-bisect", e) ||
+        !options_need(o, verdicts, own->ab || own->bisect, "--ab or --git-bisect", e))
+        return false;
     static const char *const alone[] = {"calibrate", "slow", "external", "junit", "explain"};
     for (size_t i = 0; (own->ab || own->bisect) && i < sizeof alone / sizeof *alone; i++)
         if (options_given(o, alone[i]))

@@ -43,7 +43,7 @@ static const option_spec own[] = {
     {"markdown", OPT_FLAG, offsetof(compare_options, markdown),
      .help = "Markdown for a pull request instead of text"},
     {"max-bytes", OPT_INT, offsetof(compare_options, max_bytes), .lo = 1000, .hi = 1e9,
-     .help = "limit of --markdown; WRONG and SLOWER rows are always kept"},
+     .help = "limit of --markdown and of compare.md; WRONG and SLOWER rows are always kept"},
     {"junit", OPT_TEXT, offsetof(compare_options, junit), .value = "FILE",
      .help = "write JUnit XML, a test for each case"},
 };
@@ -148,6 +148,10 @@ static int run(const options *o, err *e) {
                 "compare [OPTIONS] OLD... NEW");
         return EXIT_USAGE;
     }
+    // compare.md of --out is Markdown too.
+    if (!options_need(o, (const char *const[]){"max-bytes", NULL}, own->markdown || o->out,
+                      "--markdown or --out", e))
+        return EXIT_USAGE;
     if (!record_files_read(&files, o->operand, o->n_operands, e))
         goto done;
     if (own->accept && files.n != 2) {

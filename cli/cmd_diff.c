@@ -218,6 +218,9 @@ static bool behaviour(job *j, err *e) {
 }
 
 static int run(const options *o, err *e) {
+    static const char *const reading[] = {"every", "samples", "resamples", NULL};
+    if (!options_need(o, reading, o->n_documents > 0, "a DOCUMENT", e))
+        return EXIT_USAGE;
     job j = {.o = o, .own = o->own};
     bool ok = (j.out = output_open(o, e)) != NULL && tensors(&j, e) &&
               (o->n_documents == 0 || behaviour(&j, e));

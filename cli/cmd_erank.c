@@ -382,6 +382,11 @@ static bool pictures(job *j, err *e) {
 }
 
 static int run(const options *o, err *e) {
+    const own_options *given = o->own;
+    if (given->compat == COMPAT_AUTHORS && options_given(o, "cut")) {
+        err_set(e, ERR_USAGE, "option --cut: --compat authors has a cut of its own");
+        return EXIT_USAGE;
+    }
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok = session_open(&j.s, o, e) && (j.out = output_open(o, e)) != NULL;
     if (ok)

@@ -44,7 +44,7 @@ static bool one(const options *o, size_t i, output *out, json_t *results, bool *
                            .n_exclude = a->exclude.n,
                            .full = a->full,
                            .tokenizer = a->strict,
-                           .stats = a->stats,
+                           .stats = a->stats || a->strict, // a NaN is seen in values only
                            .progress = progress_tick,
                            .progress_ctx = &bar};
     bool ok = inspect_open(&x, o->model[i], &how, e);
@@ -72,6 +72,9 @@ static bool one(const options *o, size_t i, output *out, json_t *results, bool *
 
 static int run(const options *o, err *e) {
     const inspect_args *a = o->own;
+    static const char *const needs[] = {"length", "block", "precision", NULL};
+    if (!options_need(o, needs, a->dry_run, "--dry-run", e))
+        return EXIT_USAGE;
     output *out = output_open(o, e);
     json_t *results = json_array();
     bool ok = out != NULL, wrong = false;
@@ -95,8 +98,9 @@ const command command_inspect = {
     .usage = "MODEL...",
     .details =
         "Family, sizes, state bytes, tokenizer, tensors in natural order with layers folded, what "
-        "is missing and what nothing reads. Only headers are read, unless --stats asks for the "
-        "values; no GPU is needed. A model that the loader would refuse, or of a family that is "
+        "is missing and what nothing reads. Only headers are read, unless --stats or --strict asks "
+        "for the values; no GPU is needed. A model that the loader would refuse, or of a family "
+        "that is "
         "not known, is listed all the same, with the reason.\n"
         "State bytes are heads x K x V x 4 a layer; more micro-steps a token (n_h) do not enlarge "
         "a state. A tokenizer over 1 MiB is only looked at, unless --full or --strict.",

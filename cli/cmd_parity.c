@@ -120,7 +120,8 @@ const command command_parity = {
     .details = "The dump is a folder of .npy files: input_ids and nll, and optionally logits_last, "
                "hidden_last and per layer state_lN, erank_lN, erank_micro_lN, beta_lN, loggate_lN, "
                "eig_lN with eig_ends, eig_windows, eig_cond_lN, norm2_lN, logabsdet_lN. What is "
-               "there is compared; exit code 4 when anything is further off than the precision "
+               "there is compared, and refused where the model has no such layer; exit code 4 when "
+               "anything is further off than the precision "
                "allows (f64: 1e-9, f32: 3e-4 for delta rules, else 1e-4; eigenvalues against their "
                "condition).",
     .example = "deltop parity --precision f64 tests/cases/golden/gdn-hybrid-swa",

@@ -208,10 +208,9 @@ static int run(const options *o, err *e) {
         err_set(e, ERR_USAGE, "--only, --plot and --demo exclude each other");
         return EXIT_USAGE;
     }
-    if (options_given(o, "cos") && v->plot == PLOT_NONE) {
-        err_set(e, ERR_USAGE, "option --cos: needs --plot prop1");
+    if (!options_need(o, (const char *const[]){"cos", NULL}, v->plot != PLOT_NONE, "--plot prop1",
+                      e))
         return EXIT_USAGE;
-    }
     output *out = output_open(o, e);
     bool ok = out && (v->plot   ? plot(o, out, e)
                       : v->demo ? demo(out, e)

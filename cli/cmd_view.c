@@ -51,9 +51,20 @@ static bool frames(app *a, err *e) {
            script_print(a, stdout, v->attrs, e);
 }
 
+// --json promises one JSON value; frames, pictures and the configuration are none.
+static bool json_fits(const options *o, err *e) {
+    static const char *const others[] = {"default-config", "snapshot", "play", "export"};
+    for (size_t i = 0; o->json && i < sizeof others / sizeof *others; i++)
+        if (options_given(o, others[i]))
+            return err_set(e, ERR_USAGE, "options --json and --%s: one at a time", others[i]);
+    return true;
+}
+
 static int view(const options *o, err *e) {
     const view_options *v = o->own;
     int rows = ROWS, cols = COLS, code = EXIT_DONE;
+    if (!json_fits(o, e))
+        return EXIT_USAGE;
     if (v->default_config) {
         settings_print_default();
         return EXIT_DONE;
@@ -69,6 +80,10 @@ static int view(const options *o, err *e) {
     if (!v->snapshot && (v->wait || v->attrs)) {
         err_set(e, ERR_USAGE, "option --%s: --snapshot ROWSxCOLS is missing",
                 v->wait ? "wait" : "attrs");
+        return EXIT_USAGE;
+    }
+    if (v->live && !v->snapshot && !v->play) {
+        err_set(e, ERR_USAGE, "option --live: --snapshot ROWSxCOLS is missing");
         return EXIT_USAGE;
     }
     if (v->wait && v->play) {

@@ -75,8 +75,10 @@ typedef struct job {
 
 // ---- which words ----------------------------------------------------------------------------------------
 
-static word_task *task_asked(const job *j, const char *model, err *e) {
+// *of_file: what the task says stands in a file, the model's or the one that was named.
+static word_task *task_asked(const job *j, const char *model, bool *of_file, err *e) {
     const words_own *w = j->own;
+    *of_file = false;
     word_task *t = NULL, *file = task_of_model(model, e);
     if (e->code != ERR_NONE)
         return NULL;
@@ -88,6 +90,7 @@ static word_task *task_asked(const job *j, const char *model, err *e) {
             task_free(t);
             t = file;
             file = NULL;
+            *of_file = true;
         }
     } else if (w->automaton) {
         t = task_named(w->automaton, e);
@@ -97,16 +100,20 @@ static word_task *task_asked(const job *j, const char *model, err *e) {
                 "option --automaton: %s: no such automaton (parity, flip-flop, modN-reset with N "
                 "up to 16, five-state) and no such file",
                 text_show(w->automaton));
-        else if (!t)
+        else if (!t) {
             t = task_read(w->automaton, e);
+            *of_file = true;
+        }
         if (t && file && !file->g && strcmp(file->name, t->name) == 0) {
             task_free(t);
             t = file;
             file = NULL;
+            *of_file = true;
         }
     } else if (file) {
         t = file;
         file = NULL;
+        *of_file = true;
     } else {
         err_set(e, ERR_USAGE,
                 "%s: no group.json or automaton.json lies with the model; say which words with "
@@ -268,12 +275,13 @@ static bool one(job *j, size_t i, err *e) {
     session_how(&j->s, j->how, sizeof j->how);
     if (i > 0)
         output_print(j->out, "\n");
-    word_task *t = j->own->language ? NULL : task_asked(j, j->o->model[i], e);
+    bool of_file = false;
+    word_task *t = j->own->language ? NULL : task_asked(j, j->o->model[i], &of_file, e);
     if (!t && !j->own->language)
         return false;
     if (t)
         warn_of_rounding(j, t, j->o->model[i]);
-    if (t)
+    if (t && of_file)
         warn_of_contradictions(j, t, j->o->model[i]);
     bool ok = t ? read_words(j, i, t, e) : read_language(j, i, e);
     task_free(t);
@@ -312,10 +320,16 @@ static bool check(const options *o, err *e) {
     const words_own *w = o->own;
     if ((w->group != NULL) + (w->automaton != NULL) + (w->language != NO_LANGUAGE) > 1)
         return err_set(e, ERR_USAGE, "--group, --automaton and --language exclude each other");
-    if (w->language && (w->all || w->mechanism || w->order || o->length))
+    if (w->language && (w->all || w->prefix || w->mechanism || w->order || o->length))
         return err_set(e, ERR_USAGE,
                        "option --language: takes --from, --to and --count, not --length, --all, "
-                       "--order or --mechanism");
+                       "--order, --prefix or --mechanism");
+    static const char *const ranges[] = {"from", "to", NULL}, *const moduli[] = {"modulus", NULL},
+                             *const every_heads[] = {"every-head", NULL};
+    bool counts = w->language == ARITHMETIC || w->language == BRACKETS;
+    if (!options_need(o, moduli, counts, "--language arithmetic or brackets", e) ||
+        !options_need(o, ranges, w->language != NO_LANGUAGE, "--language", e))
+        return false;
     if (w->from > w->to)
         return err_set(e, ERR_USAGE, "option --from: %lld is above --to %lld", (long long)w->from,
                        (long long)w->to);
@@ -324,9 +338,9 @@ static bool check(const options *o, err *e) {
                        (long long)o->length, WORDS_LONGEST);
     if (w->all && !o->length)
         return err_set(e, ERR_USAGE, "option --all: needs --length");
-    if (w->every_head && !w->mechanism)
-        return err_set(e, ERR_USAGE, "option --every-head: needs --mechanism");
-    return true;
+    if (w->all && options_given(o, "count"))
+        return err_set(e, ERR_USAGE, "options --all and --count: one at a time");
+    return options_need(o, every_heads, w->mechanism, "--mechanism", e);
 }
 
 static int run(const options *o, err *e) {

@@ -38,7 +38,7 @@ static backend *open_as(const options *o, int card, bool given, precision p, pre
 bool device_is_one(const options *o, err *e) {
     return strcmp(o->device, "cuda:all") != 0 ||
            err_set(
-               e, ERR_DEVICE,
+               e, ERR_USAGE,
                "device cuda:all: %s computes on one GPU, so name it: --device cuda:N (report and "
                "watch spread their work over all)",
                o->command->name);

@@ -20,7 +20,7 @@ backend *device_open_in(const options *o, precision p, err *e);
 // that was forked after its first use.
 int device_cards(void);
 
-// ERR_DEVICE, one sentence, for cuda:all: for commands that compute on one GPU.
+// ERR_USAGE, one sentence, for cuda:all: for commands that compute on one GPU.
 bool device_is_one(const options *o, err *e);
 
 #endif

@@ -40,7 +40,7 @@ static json_t *stats_json(const tensor_stats *s, int *bad) {
     return j;
 }
 
-static json_t *tensors_json(const inspection *x, int *bad) {
+static json_t *tensors_json(const inspection *x, const inspect_look *look, int *bad) {
     json_t *a = json_array();
     for (int64_t i = 0; i < ckpt_count(x->c); i++) {
         const tensor *t = ckpt_at(x->c, i);
@@ -53,7 +53,7 @@ static json_t *tensors_json(const inspection *x, int *bad) {
         put(j, "elements", json_integer(t->count), bad);
         put(j, "bytes", json_integer((json_int_t)t->bytes), bad);
         put(j, "file", json_integer(t->file), bad);
-        if (x->stats && x->stats[i].read)
+        if (look->stats && x->stats && x->stats[i].read)
             put(j, "stats", stats_json(&x->stats[i], bad), bad);
         *bad |= json_array_append_new(a, j);
     }
@@ -223,7 +223,7 @@ json_t *inspect_json(const char *name, const inspection *x, const inspect_look *
     if (look->need)
         put(v, "memory", need_json(look->need, &bad), &bad);
     put(v, "groups", groups_json(&x->groups, &bad), &bad);
-    put(v, "tensors", tensors_json(x, &bad), &bad);
+    put(v, "tensors", tensors_json(x, look, &bad), &bad);
     if (bad) {
         json_decref(v);
         return NULL;

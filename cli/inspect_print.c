@@ -490,7 +490,7 @@ void inspect_print(const output *out, const char *name, const inspection *x,
         print_need(&w, x, look);
     print_tokenizer(&w, x);
     print_tensors(&w, x);
-    if (x->stats && x->n_selected > 0)
+    if (look->stats && x->stats && x->n_selected > 0)
         print_stats(&w, x);
     print_metadata(&w, x, look->full);
     print_unread(&w, x);

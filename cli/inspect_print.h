@@ -6,7 +6,8 @@
 #include "cli/output.h"
 
 typedef struct inspect_look {
-    bool markdown, full, stats;
+    bool markdown, full;
+    bool stats;              // show the figures; values may have been read for their NaN only
     const memory_need *need; // NULL: not asked for, or there is no model to run
     int precision;           // of the need
 } inspect_look;

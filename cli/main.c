@@ -43,10 +43,19 @@ static int help(int argc, char **argv, err *e) {
         return EXIT_DONE;
     }
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (argc == 1 && strcmp(argv[0], forms[i].option) == 0) {
+        for (int k = 0; k < argc; k++) {
+            if (strcmp(argv[k], forms[i].option) != 0)
+                continue;
+            if (argc > 1)
+                return err_set(e, ERR_USAGE, "help %s: stands alone, %s does not go with it",
+                               forms[i].option, text_show(argv[k == 0])),
+                       EXIT_USAGE;
             forms[i].write(stdout);
             return EXIT_DONE;
         }
+    for (int k = 0; k < argc; k++)
+        if (strcmp(argv[k], "--json") == 0)
+            return err_set(e, ERR_USAGE, "help is text: --json does not go with it"), EXIT_USAGE;
     const command *c = command_find(argv[0]);
     if (!c)
         return unknown_command(argv[0], e);

@@ -18,6 +18,7 @@ static bool ends_with(const char *s, const char *end) {
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+// False also, with *e set, where nobody can tell: the folder may not be entered, say.
 static bool holds(const char *folder, const char *name, err *e) {
     size_t n = strlen(folder) + strlen(name) + 2;
     char *path = mem_alloc(n, 1, "a path", e);
@@ -26,6 +27,8 @@ static bool holds(const char *folder, const char *name, err *e) {
     snprintf(path, n, "%s/%s", folder, name);
     struct stat st;
     bool there = stat(path, &st) == 0;
+    if (!there && errno != ENOENT && errno != ENOTDIR)
+        err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
     free(path);
     return there;
 }
@@ -82,7 +85,10 @@ static operand_kind classify(const command *c, const char *s, err *e) {
     if (stat(s, &st) != 0)
         return not_there(s, e);
     if (S_ISDIR(st.st_mode)) {
-        if (holds(s, "config.json", e) || (c->tokenizer_is_model && holds_tokenizer(s, e)))
+        bool config = holds(s, "config.json", e);
+        if (e->code != ERR_NONE)
+            return IS_WRONG;
+        if (config || (c->tokenizer_is_model && holds_tokenizer(s, e)))
             return IS_MODEL;
         err_set(e, ERR_INPUT,
                 "%s: a folder without config.json%s is no model, and a document is a file%s",

@@ -229,6 +229,14 @@ bool options_given(const options *o, const char *name) {
     return lookup(o, name, strlen(name), &slot) && o->given[slot];
 }
 
+bool options_need(const options *o, const char *const *names, bool there, const char *partner,
+                  err *e) {
+    for (; !there && *names; names++)
+        if (options_given(o, *names))
+            return err_set(e, ERR_USAGE, "option --%s: needs %s", *names, partner);
+    return true;
+}
+
 const char *options_text(const options *o, const char *name) {
     size_t slot = 0;
     return lookup(o, name, strlen(name), &slot) ? o->given[slot] : NULL;

@@ -109,6 +109,10 @@ void options_free(options *o);
 
 // True when the option (shared or the command's own) stood on the command line.
 bool options_given(const options *o, const char *name);
+// ERR_USAGE, "option --NAME: needs PARTNER", when one of the names (NULL at the end) stood on the
+// command line and what it acts on is not there: an option without effect is a mistake (fault B89).
+bool options_need(const options *o, const char *const *names, bool there, const char *partner,
+                  err *e);
 // Its value as written ("" for a flag); NULL when it did not.
 const char *options_text(const options *o, const char *name);
 

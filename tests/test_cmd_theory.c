@@ -251,6 +251,21 @@ static void what_the_problems_file_contradicts_is_said(void **state) {
             fail_msg("%s: code %d: %s", cases[i].part, r.code, r.err);
         run_free(&r);
     }
+    // Words that no file describes have nothing that a file could say: these begin with another
+    // token than the config's texts.
+    const char *const *const asked[] = {ARGS("--group", "C2"), ARGS("--group", "C3"),
+                                        ARGS("--automaton", "parity"),
+                                        ARGS("--automaton", "flip-flop")};
+    for (int bare = 0; bare < 2; bare++) {
+        for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+            run s = start(ARGS("words", files_path("s3"), asked[i][0], asked[i][1], "--length", "8",
+                               "--count", "2", "--device", "cpu", "--quiet"));
+            if (s.code != 0 || s.n_err)
+                fail_msg("%s: code %d: %s", asked[i][1], s.code, s.err);
+            run_free(&s);
+        }
+        remove(files_path("s3/group.json"));
+    }
     run r = start(ARGS("verify", "--plot", "prop1", "--cos", "1"));
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "real everywhere: no product of two factors turns anything"));

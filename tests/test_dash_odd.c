@@ -75,12 +75,35 @@ static void options_without_their_partner_are_refused(void **state) {
     } cases[] = {
         {{MODEL, TEXT, "--wait", "idle", NULL}, "--snapshot ROWSxCOLS is missing"},
         {{MODEL, TEXT, "--attrs", NULL}, "--snapshot ROWSxCOLS is missing"},
+        {{MODEL, TEXT, "--live", NULL}, "--snapshot ROWSxCOLS is missing"},
+        {{MODEL, TEXT, "--live", "--json", NULL}, "--snapshot ROWSxCOLS is missing"},
         {{MODEL, TEXT, "--snapshot", "8x40", "--wait", "101%", NULL}, "0% to 100%"},
         {{MODEL, TEXT, "--snapshot", "8x40", "--wait", "idle", "--play", TEXT, NULL}, "--play"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run r = view_in(2, dash_utf8, cases[i].words);
         holds(r.err, cases[i].part);
+        run_free(&r);
+    }
+}
+
+// --json promises one JSON value on standard output: what prints something else does not go with it.
+static void what_prints_no_json_is_refused_with_it(void **state) {
+    (void)state;
+    const struct {
+        const char *words[10], *part;
+    } cases[] = {
+        {{MODEL, TEXT, "--json", "--snapshot", "8x40", NULL}, "--json and --snapshot"},
+        {{MODEL, TEXT, "--json", "--export", "1", "--out", "/nowhere/x", NULL},
+         "--json and --export"},
+        {{MODEL, TEXT, "--json", "--play", TEXT, NULL}, "--json and --play"},
+        {{"--json", "--default-config", NULL}, "--json and --default-config"},
+        {{"--default-config", "--json", NULL}, "--json and --default-config"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run r = view_in(2, dash_utf8, cases[i].words);
+        holds(r.err, cases[i].part);
+        assert_int_equal(r.n_out, 0);
         run_free(&r);
     }
 }
@@ -380,6 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_that_are_wrong_end_at_their_line),
         cmocka_unit_test(options_without_their_partner_are_refused),
+        cmocka_unit_test(what_prints_no_json_is_refused_with_it),
         cmocka_unit_test(commands_with_nonsense_are_refused),
         cmocka_unit_test(long_names_are_completed),
         cmocka_unit_test(names_with_blanks_are_completed),

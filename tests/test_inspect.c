@@ -118,14 +118,23 @@ TEST(a_sound_model_passes_strict) {
     assert_int_equal(exit_code(folder, "--strict"), 0);
 }
 
-TEST(nan_fails_strict_once_the_values_are_read_B15) {
+// --strict reads the values for itself, says which tensor it is, and shows no figures.
+TEST(nan_fails_strict_in_every_form_B15) {
     tensor_file f = {0};
     const char *path = files_path("nan.safetensors");
     float v[5] = {NAN, NAN, NAN, INFINITY, -INFINITY};
     tensor_file_add(&f, "a", "F32", 4, "[5]", 5, v);
     tensor_file_write(&f, path);
-    assert_int_equal(exit_code(path, "--strict"), 0); // nobody asked for the values
+    assert_int_equal(exit_code(path, "--full"), 0); // nobody asked for the values
     run r;
+    assert_int_equal(inspect_cli(&r, (const char *const[]){path, "--strict", NULL}), 4);
+    assert_non_null(strstr(r.out, "a holds 3 NaN and 2 Inf among 5 values"));
+    assert_null(strstr(r.out, "3 NaN, 2 Inf"));
+    run_free(&r);
+    assert_int_equal(inspect_cli(&r, (const char *const[]){path, "--strict", "--json", NULL}), 4);
+    assert_non_null(strstr(r.out, "\"strict_pass\": false"));
+    assert_null(strstr(r.out, "\"q50\""));
+    run_free(&r);
     assert_int_equal(inspect_cli(&r, (const char *const[]){path, "--stats", "--strict", NULL}), 4);
     assert_non_null(strstr(r.out, "3 NaN, 2 Inf"));
     run_free(&r);
@@ -565,7 +574,7 @@ int main(void) {
         cmocka_unit_test(state_bytes_are_heads_times_K_times_V_times_4_B117),
         cmocka_unit_test(a_rounded_A_log_is_seen_among_float32_ones_B114),
         cmocka_unit_test(a_sound_model_passes_strict),
-        cmocka_unit_test(nan_fails_strict_once_the_values_are_read_B15),
+        cmocka_unit_test(nan_fails_strict_in_every_form_B15),
         cmocka_unit_test(an_unknown_tensor_in_a_known_layer_is_listed_and_fails_strict_B29),
         cmocka_unit_test(a_missing_tensor_is_named_with_its_nearest_and_fails_strict_B108),
         cmocka_unit_test(tensors_of_other_parts_are_folded_with_a_count_B38),

@@ -402,6 +402,37 @@ static void wrong_operands_are_named(void **state) {
     }
 }
 
+// The system's reason, not "no config.json": nobody could look.
+static void what_cannot_be_looked_into_is_said_so(void **state) {
+    (void)state;
+    char shut[256], path[300];
+    snprintf(shut, sizeof shut, "%s/shut", root);
+    assert_int_equal(mkdir(shut, 0777), 0);
+    snprintf(path, sizeof path, "%s/config.json", shut);
+    assert_int_equal(symlink("config.json", path), 0); // a link to itself
+    options o;
+    err e;
+    assert_false(split(&o, "@shut @book.txt", &e));
+    assert_int_equal(e.code, ERR_IO);
+    assert_non_null(strstr(e.text, "/shut/config.json: Too many levels of symbolic links"));
+    options_free(&o);
+    remove(path);
+    // Root may enter everything, so somebody else looks.
+    bool root_user = geteuid() == 0;
+    assert_int_equal(chmod(root, 0755) | chmod(shut, 0), 0);
+    bool other = !root_user || seteuid(65534) == 0;
+    bool accepted = split(&o, "@shut @book.txt", &e);
+    if (root_user && other)
+        assert_int_equal(seteuid(0), 0);
+    rmdir(shut);
+    options_free(&o);
+    if (!other)
+        skip();
+    assert_false(accepted);
+    assert_int_equal(e.code, ERR_IO);
+    assert_non_null(strstr(e.text, "Permission denied"));
+}
+
 static void options_may_stand_before_the_command(void **state) {
     (void)state;
     char *a[] = {"--length", "4k", "--json", "loss", "m"};
@@ -434,6 +465,7 @@ int main(void) {
         cmocka_unit_test(every_failing_allocation_is_an_error),
         cmocka_unit_test(models_and_documents_are_told_apart),
         cmocka_unit_test(wrong_operands_are_named),
+        cmocka_unit_test(what_cannot_be_looked_into_is_said_so),
         cmocka_unit_test(options_may_stand_before_the_command),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

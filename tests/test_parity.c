@@ -258,6 +258,98 @@ static void one_wrong_number_is_a_mismatch_with_code_4(void **state) {
     npy_free(&nll);
 }
 
+// A dump of gdn-hybrid-swa, whose layer 1 has no state, with one more file of one or two numbers.
+static void refused_dump(const char *more, const int32_t *two, const char *without,
+                         const char *const *words) {
+    static int n;
+    char dump[600], model[] = "tests/cases/golden/gdn-hybrid-swa";
+    snprintf(dump, sizeof dump, "%s", files_path("refused%d", n++));
+    assert_int_equal(mkdir(dump, 0777), 0);
+    static const char *const usual[] = {"input_ids.npy", "nll.npy", "eig_ends.npy",
+                                        "eig_windows.npy", "eig_l0.npy"};
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        if (without && strstr(without, usual[i]))
+            continue;
+        npy a = read_array(usual[i]);
+        write_array(dump, usual[i], &a);
+        npy_free(&a);
+    }
+    npy odd = {.type = NPY_I4, .rank = 1, .dims = {2}, .data = (void *)two};
+    if (more)
+        write_array(dump, more, &odd);
+    run r = run_command(1, 20, "parity", (const char *const[]){model, "--reference", dump, NULL});
+    for (; *words; words++)
+        run_holds(r.err, *words);
+    run_holds(r.err, "/refused"); // which dump
+    assert_int_equal(r.n_out, 0);
+    run_free(&r);
+}
+
+static void what_cannot_be_compared_is_refused_with_its_file(void **state) {
+    (void)state;
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+    // Required parts.
+    refused_dump(NULL, NULL, "input_ids.npy", WORDS("no input_ids.npy"));
+    refused_dump(NULL, NULL, "nll.npy", WORDS("no nll.npy"));
+    // Windows that do not lie in the row of 200 tokens.
+    static const int32_t odd[][2] = {{1, 0}, {8, -3}, {1, 1000000000}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "window of %d tokens", odd[i][1]);
+        refused_dump("eig_windows.npy", odd[i], NULL, WORDS("/eig_windows.npy: ", value));
+    }
+    static const int32_t ends[][2] = {{63, 200}, {63, -1}, {63, 2147483647}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char value[32];
+        snprintf(value, sizeof value, "token %d;", ends[i][1]);
+        refused_dump("eig_ends.npy", ends[i], NULL,
+                     WORDS("/eig_ends.npy: ", value, "tokens 0 to 199"));
+    }
+    // Layers that the model has not, or that have no such thing.
+    static const char *const stems[] = {"state", "state77",  "erank",    "erank_micro",
+                                        "beta",  "loggate",  "eig",      "eig_cond",
+                                        "norm2", "logdecay", "logabsdet"};
+    static const struct {
+        const char *layer, *why;
+    } layers[] = {{"9", "no such layer"},
+                  {"2", "no such layer"},
+                  {"99999999999999999999", "no such layer"},
+                  {"1", "no recurrent state"}};
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
+        for (size_t k = 0; k < sizeof layers / sizeof *layers; k++) {
+            char name[64];
+            snprintf(name, sizeof name, "%s_l%s.npy", stems[i], layers[k].layer);
+            refused_dump(name, odd[0], NULL, WORDS(name, layers[k].why));
+        }
+    // Parts that need another part.
+    refused_dump(NULL, NULL, "eig_ends.npy", WORDS("eig_l0.npy", "eig_ends.npy"));
+    refused_dump(NULL, NULL, "eig_windows.npy", WORDS("eig_l0.npy", "eig_windows.npy"));
+    refused_dump("norm2_l0.npy", odd[0], "eig_l0.npy", WORDS("norm2_l0.npy", "eig_lN.npy"));
+    refused_dump(NULL, NULL, NULL, WORDS("no eig_cond_l0.npy"));
+#undef WORDS
+}
+
+// Names that only look a little like the dump's are the user's own.
+static void other_files_may_lie_beside_a_dump(void **state) {
+    (void)state;
+    char dump[600];
+    snprintf(dump, sizeof dump, "%s", files_path("beside"));
+    assert_int_equal(mkdir(dump, 0777), 0);
+    static const char *const names[] = {"state_l09.npy",   "state_l.npy",   "state_l9.npy.bak",
+                                        "my_state_l9.npy", "state_l-1.npy", "notes_l9.npy"};
+    npy ids = read_array("input_ids.npy"), nll = read_array("nll.npy");
+    write_array(dump, "input_ids.npy", &ids);
+    write_array(dump, "nll.npy", &nll);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        write_array(dump, names[i], &ids);
+    npy_free(&ids);
+    npy_free(&nll);
+    run r = run_command(
+        0, 20, "parity",
+        (const char *const[]){"tests/cases/golden/gdn-hybrid-swa", "--reference", dump, NULL});
+    run_free(&r);
+}
+
 static bool stop(void *ctx, int64_t done, int64_t total) {
     *(int64_t *)ctx = total;
     return done < 128;
@@ -288,6 +380,8 @@ int main(void) {
         cmocka_unit_test(every_case_of_the_other_families_agrees_in_float32),
         cmocka_unit_test(a_folder_without_ids_is_no_dump),
         cmocka_unit_test(one_wrong_number_is_a_mismatch_with_code_4),
+        cmocka_unit_test(what_cannot_be_compared_is_refused_with_its_file),
+        cmocka_unit_test(other_files_may_lie_beside_a_dump),
         cmocka_unit_test(a_comparison_tells_how_far_it_is_and_can_be_stopped),
         cmocka_unit_test(the_dump_of_another_model_does_not_pass),
     };

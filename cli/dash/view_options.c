@@ -55,7 +55,7 @@ const option_spec view_table[N_VIEW_OPTIONS] = {
     {"attrs", OPT_FLAG, AT(attrs),
      .help = "with --snapshot: a second block with one letter a cell"},
     {"live", OPT_FLAG, AT(live),
-     .help = "with --snapshot: rates and times too, which differ from run to run"},
+     .help = "with --snapshot or --play: rates and times too, which differ from run to run"},
     {"glyphs", OPT_CHOICE, AT(glyphs), .choices = "braille|block|ascii",
      .help = "what curves are made of (default braille, ascii outside UTF-8)"},
     {"color", OPT_CHOICE, AT(color), .choices = "auto|never|always",
