@@ -103,6 +103,7 @@ static void heat_free(heat *h) {
     if (!h)
         return;
     free_texts(h->row_label, h->rows);
+    free_texts(h->col_label, h->cols);
     axis_reset(&h->value);
     free(h->cell);
     free(h->x);
@@ -222,6 +223,11 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
 void figure_heat_rows(figure *f, double y0, double dy) {
     f->heat->y0 = y0;
     f->heat->dy = dy;
+}
+
+bool figure_heat_columns(figure *f, const char *const *name, err *e) {
+    assert(!f->heat->col_label);
+    return copy_texts(&f->heat->col_label, name, f->heat->cols, e);
 }
 
 bool figure_category(figure *f, const char *name, err *e) {

@@ -32,6 +32,7 @@ typedef struct axis {
     axis_scale scale;
     double lo, hi; // NaN: from the data
     bool tokens;   // counts tokens: 1k = 1024 labels when the range ends on a power of two
+    bool whole;    // counts things, as a token axis does: no label between two whole numbers
 } axis;
 
 typedef enum {
@@ -65,8 +66,10 @@ typedef enum { MAP_SEQUENTIAL, MAP_DIVERGING, MAP_CYCLIC } heat_map;
 
 typedef struct heat {
     size_t rows, cols;
-    double *cell;     // [rows, cols], NaN = not measured
-    double *x;        // cols+1 edges along the x axis
+    double *cell; // [rows, cols], NaN = not measured
+    double *x;    // cols+1 edges along the x axis
+    char *
+        *col_label; // cols names ("H0") at the middles of the columns, NULL: use the edges' numbers
     char **row_label; // rows names ("L0.H0"), NULL: use the y axis numbers
     double y0, dy;    // row i reaches from y0 + i dy to y0 + (i + 1) dy; dy 0: from i to i + 1
     axis value;       // name and unit of the colour bar; lo/hi NaN = from the data
@@ -131,6 +134,8 @@ void figure_heat_rows(figure *f, double y0, double dy);
 static inline double heat_row_edge(const heat *h, size_t i) {
     return h->dy > 0 ? h->y0 + (double)i * h->dy : (double)i;
 }
+// Names for the columns: one for each.
+bool figure_heat_columns(figure *f, const char *const *name, err *e);
 bool figure_category(figure *f, const char *name, err *e);
 // One of num and text is given. Columns of one table have equal n.
 bool figure_column(figure *f, const char *name, const char *unit, size_t n, const double *num,

@@ -216,6 +216,8 @@ figure *spectrum_draw_lyapunov(const spectrum_item *x, size_t n, err *e) {
                           "By QR over the last %lld tokens; directions that are annihilated have "
                           "no finite exponent and leave a gap.",
                           (long long)x[0].result->lyapunov_tokens);
+    if (ok)
+        f->x.whole = true;
     return spectrum_drawn(f, ok);
 }
 

@@ -136,10 +136,14 @@ static void heat_header(const figure *f, FILE *out) {
     fputs(",value", out);
     for (size_t j = 0; j < h->cols; j++) {
         char from[32], to[32], range[72];
+        fputc(',', out);
+        if (h->col_label) {
+            put_title(out, name_of(&f->x, "x"), h->col_label[j], ux);
+            continue;
+        }
         shortest(h->x[j], from, sizeof from);
         shortest(h->x[j + 1], to, sizeof to);
         snprintf(range, sizeof range, "%s..%s", from, to);
-        fputc(',', out);
         put_title(out, name_of(&f->x, "x"), range, ux);
     }
     fputc('\n', out);

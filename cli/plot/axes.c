@@ -155,13 +155,14 @@ static void linear_ticks(axes *a, const axis *spec, int want, bool ascii, int *f
     double lo = a->lo, hi = a->hi;
     *factor = 0;
     // Nobody counts half tokens.
-    while (spec->tokens && want > 2 && ticks_find(lo, hi, want, false, &t) && ticks_step(&t) < 1)
-        want--;
-    if (!ticks_find(lo, hi, want, false, &t))
+    bool whole = spec->tokens || spec->whole;
+    if (!(whole ? ticks_find_whole(lo, hi, want, &t) : ticks_find(lo, hi, want, false, &t)))
         return;
     *factor = spec->tokens ? 0 : ticks_factor(lo, hi);
     double by = pow(10, *factor);
     int decimals = ticks_decimals(&t, by);
+    if (whole && decimals > 0) // 97500 steps, not 97.5 thousands
+        *factor = 0, by = 1, decimals = 0;
     if (decimals > 12)
         decimals = 12;
     for (int i = 0; i < t.n; i++) {
@@ -269,6 +270,19 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
         snprintf(unit, sizeof unit, "%.100s", u);
     }
     axes_title(spec->name ? spec->name : "", unit, a->title, sizeof a->title);
+}
+
+void axes_x_ticks(axes *a, const figure *f, int want, bool ascii) {
+    axes_ticks(a, &f->x, want, ascii);
+    const heat *h = f->kind == FIG_HEATMAP ? f->heat : NULL;
+    if (!h || !h->col_label)
+        return;
+    size_t every = (h->cols + (size_t)want - 1) / (size_t)want;
+    a->n = 0;
+    for (size_t j = 0; j < h->cols; j += every) {
+        axes_tick *t = add(a, (h->x[j] + h->x[j + 1]) / 2);
+        text_escape(h->col_label[j], strlen(h->col_label[j]), t->label, AXES_LABEL);
+    }
 }
 
 static void span_marks(const figure *f, axes_span *x, axes_span *y) {

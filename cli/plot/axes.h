@@ -41,6 +41,9 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad);
 // and no U+2212.
 void axes_ticks(axes *a, const axis *spec, int want, bool ascii);
 
+// The same along x of a figure, where a heat map's columns may have names, at their middles.
+void axes_x_ticks(axes *a, const figure *f, int want, bool ascii);
+
 // Position of x between the limits: 0 at lo, 1 at hi, outside when x is; NaN for what the scale
 // cannot show.
 double axes_place(const axes *a, double x);

@@ -115,7 +115,7 @@ void frame_x_ticks(panel *p) {
     // On an equal scale both axes are divided alike.
     double apart = p->f->equal_scale ? 36 : 46;
     for (int want = (int)(p->frame.w / apart); want >= 2; want--) {
-        axes_ticks(&p->x, &p->f->x, want, false);
+        axes_x_ticks(&p->x, p->f, want, false);
         if (!labels_touch(p))
             return;
     }

@@ -165,7 +165,7 @@ static void layout(panel *p) {
     axes_of_figure(p->f, &p->x, &p->y, &p->x_span, &p->y_span);
     if (p->f->kind == FIG_HEATMAP && p->f->heat && p->f->heat->row_label)
         p->y.lo = 0, p->y.hi = p->f->heat->rows ? (double)p->f->heat->rows : 1;
-    axes_ticks(&p->x, &p->f->x, 6, false); // for the title; the right number comes below
+    axes_x_ticks(&p->x, p->f, 6, false); // for the title; the right number comes below
     if (p->f->kind == FIG_HEATMAP && p->f->heat)
         heat_limits(p);
     collect_notes(p);

@@ -232,7 +232,7 @@ bool text_heat(const textplot *t, err *e) {
     int n = (int)p->lines;
     if (!mark_names(p, e))
         goto done;
-    axes_ticks(&p->x, &t->f->x, p->w / 11, !t->utf8);
+    axes_x_ticks(&p->x, t->f, p->w / 11, !t->utf8);
     if (!grid_open(&g, t->columns, n + TEXT_X_ROWS, t->utf8, t->colour, e))
         goto done;
     for (int i = 0; i < n; i++) {
