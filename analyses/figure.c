@@ -105,6 +105,7 @@ static void heat_free(heat *h) {
     free_texts(h->row_label, h->rows);
     free_texts(h->col_label, h->cols);
     axis_reset(&h->value);
+    free(h->missing);
     free(h->cell);
     free(h->x);
     free(h);
@@ -223,6 +224,12 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
 void figure_heat_rows(figure *f, double y0, double dy) {
     f->heat->y0 = y0;
     f->heat->dy = dy;
+}
+
+bool figure_heat_missing(figure *f, const char *means, err *e) {
+    free(f->heat->missing);
+    f->heat->missing = NULL;
+    return copy_text(&f->heat->missing, means, e);
 }
 
 bool figure_heat_columns(figure *f, const char *const *name, err *e) {

@@ -74,6 +74,7 @@ typedef struct heat {
     double y0, dy;    // row i reaches from y0 + i dy to y0 + (i + 1) dy; dy 0: from i to i + 1
     axis value;       // name and unit of the colour bar; lo/hi NaN = from the data
     heat_map map;
+    char *missing; // what a NaN cell means ("real eigenvalues"); NULL: not measured
 } heat;
 
 typedef struct column {
@@ -131,9 +132,14 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
                  double lo, double hi, heat_map map, err *e);
 // The y axis of a heat map without row names: see y0 and dy above. dy > 0.
 void figure_heat_rows(figure *f, double y0, double dy);
+static inline const char *heat_missing(const heat *h) {
+    return h->missing ? h->missing : "not measured";
+}
 static inline double heat_row_edge(const heat *h, size_t i) {
     return h->dy > 0 ? h->y0 + (double)i * h->dy : (double)i;
 }
+// What the NaN cells of a heat map are, for its key, instead of "not measured".
+bool figure_heat_missing(figure *f, const char *means, err *e);
 // Names for the columns: one for each.
 bool figure_heat_columns(figure *f, const char *const *name, err *e);
 bool figure_category(figure *f, const char *name, err *e);

@@ -164,7 +164,7 @@ static void key(const picture *p) {
     at += 1 + grid_text(&g, at + 1, 0, hi, -1, GRID_PLAIN);
     at += 2 + grid_text(&g, at + 2, 0, title, -1, GRID_PLAIN);
     if (missing)
-        snprintf(signs, sizeof signs, "/ not measured");
+        snprintf(signs, sizeof signs, "/ %s", heat_missing(p->h));
     grid_text(&g, at + 3, 0, signs, -1, GRID_PLAIN);
     grid_print(&g, t->out);
     grid_close(&g);
