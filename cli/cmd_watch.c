@@ -193,6 +193,7 @@ static bool ends_watch(const err *e) {
 
 static bool watch(job *j, int *code, err *e) {
     double first = now();
+    bool told = false; // that this waits, since the last report
     *code = EXIT_DONE;
     for (;;) {
         double looked = now();
@@ -220,6 +221,12 @@ static bool watch(job *j, int *code, err *e) {
                            j->list.n ? j->list.v[0].why : "");
         if (reached(j))
             return true;
+        if (fresh)
+            told = false;
+        if (!wait && !told)
+            say_note("waiting for the next checkpoint in %s; ^C ends the watch",
+                     text_show(j->o->operand[0]));
+        told = told || !wait;
         double next = wait ? 0.3 : j->own->poll;
         if (!sleep_until(looked + next))
             return err_set(e, ERR_CANCELLED, "stopped");

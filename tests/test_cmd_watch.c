@@ -226,6 +226,7 @@ static void new_checkpoints_are_read_when_they_are_whole(void **state) {
     interrupt(pid);
     char *text = files_read(said, &(size_t){0});
     run_holds(text, "2 checkpoints, 1 of them new");
+    run_holds(text, "waiting for the next checkpoint");
     free(text);
     snprintf(part, sizeof part, "%s/.run", out);
     assert_int_equal(access(part, F_OK), -1);
