@@ -99,6 +99,22 @@ static void axes_of_counts_have_whole_labels(void **state) {
         }
 }
 
+// A single label gives no scale. Where three have room, three stand there.
+static void an_axis_with_room_has_three_labels(void **state) {
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        double lo = 10 * sin(i), span[] = {lo, lo + pow(10, i % 50 / 10.0 - 3)};
+        axis loss = {.name = "loss", .unit = "nats/token", .lo = NAN, .hi = NAN};
+        axes_span s;
+        axes a;
+        axes_span_init(&s, SCALE_LINEAR);
+        axes_span_add(&s, span, 2);
+        axes_limits(&a, &loss, &s, 0.04);
+        axes_ticks_room(&a, &loss, 3, 6, true);
+        assert_in_range(axes_labels(&a), 3, 7);
+    }
+}
+
 static void names_of_columns_stand_at_their_middles(void **state) {
     (void)state;
     const double x[] = {0, 1, 2, 3, 4, 5}, cell[5] = {0};
@@ -158,6 +174,7 @@ int main(void) {
         cmocka_unit_test(token_axes_end_on_powers_of_two_with_1k_as_1024),
         cmocka_unit_test(log_axes_label_decades_and_large_numbers_lose_a_factor),
         cmocka_unit_test(axes_of_counts_have_whole_labels),
+        cmocka_unit_test(an_axis_with_room_has_three_labels),
         cmocka_unit_test(names_of_columns_stand_at_their_middles),
         cmocka_unit_test(bars_start_at_zero),
         cmocka_unit_test(limits_are_usable_whatever_the_data),

@@ -230,6 +230,13 @@ char *axes_title(const char *name, const char *unit, char *buf, size_t size) {
     return buf;
 }
 
+int axes_labels(const axes *a) {
+    int n = 0;
+    for (int i = 0; i < a->n; i++)
+        n += a->tick[i].label[0] != 0;
+    return n;
+}
+
 void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
     int factor = 0;
     bool kilo = false;
@@ -248,9 +255,7 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
         log10_ticks(a, want, ascii);
         break;
     }
-    int labels = 0;
-    for (int i = 0; i < a->n; i++)
-        labels += a->tick[i].label[0] != 0;
+    int labels = axes_labels(a);
     bool one_token = spec->tokens && labels && a->hi - a->lo < 1; // fractions mean nothing there
     if (labels < 2 && a->scale != SCALE_LINEAR &&
         !one_token) { // a short log axis: label it like a linear one
@@ -270,6 +275,18 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
         snprintf(unit, sizeof unit, "%.100s", u);
     }
     axes_title(spec->name ? spec->name : "", unit, a->title, sizeof a->title);
+}
+
+void axes_ticks_room(axes *a, const axis *spec, int want, int most, bool ascii) {
+    enum { ENOUGH = 3 };
+    axes_ticks(a, spec, want, ascii);
+    if (a->scale != SCALE_LINEAR)
+        return;
+    for (int n = want + 1; axes_labels(a) < ENOUGH; n++) {
+        axes_ticks(a, spec, n <= most ? n : want, ascii);
+        if (n > most)
+            return;
+    }
 }
 
 void axes_x_ticks(axes *a, const figure *f, int want, bool ascii) {

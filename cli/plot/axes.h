@@ -41,7 +41,13 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad);
 // and no U+2212.
 void axes_ticks(axes *a, const axis *spec, int want, bool ascii);
 
-// The same along x of a figure, where a heat map's columns may have names, at their middles.
+// The same with at least three labels on a linear axis, when up to `most` of them have room: one or
+// two say where a curve is, but not by how much it moves.
+void axes_ticks_room(axes *a, const axis *spec, int want, int most, bool ascii);
+
+int axes_labels(const axes *a); // ticks that carry one
+
+// As axes_ticks along x of a figure, where a heat map's columns may have names, at their middles.
 void axes_x_ticks(axes *a, const figure *f, int want, bool ascii);
 
 // Position of x between the limits: 0 at lo, 1 at hi, outside when x is; NaN for what the scale
