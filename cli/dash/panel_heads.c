@@ -224,10 +224,13 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
         surface_text(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
                      r.w > 48 ? "[] cursor  * marked  ? not computed  x ablated"
                               : "[] cursor * marked ? not yet x off");
-    if (y < r.y + r.h && n->n)
-        surface_printf(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
-                       "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo),
-                       round4(n->hi));
+    if (y < r.y + r.h && n->n) {
+        char scale[64];
+        snprintf(scale, sizeof scale, "scale %g..%g", round4(n->lo), round4(n->hi));
+        const char *const hint[] = {scale, "U unmark all", "t table", "\\ filter"};
+        surface_hints(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN, hint,
+                      sizeof hint / sizeof *hint);
+    }
 }
 
 static void draw(surface *s, rect r, const scene *x) {
