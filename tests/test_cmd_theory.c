@@ -162,6 +162,7 @@ static void mistakes_name_what_would_be_right(void **state) {
     says(2, "name a construction", ARGS("theory"));
     says(2, "exclude each other", ARGS("theory", "s3", "--list"));
     says(2, "nearest is parity", ARGS("theory", "pariti"));
+    says(2, "no such construction (deltop", ARGS("theory", "nonsense"));
     says(2, "from 2 to 6", ARGS("theory", "s7"));
     says(1, "eigenvalues of one token", ARGS("theory", "rwkv7-swap"));
     says(2, "two of the names", ARGS("theory", "s3", "s3", "--out", files_path("x")));
