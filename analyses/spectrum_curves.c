@@ -174,8 +174,9 @@ figure *spectrum_draw_ledger(const spectrum_item *x, size_t n, err *e) {
         f->x.lo = 0;
     }
     if (ok && singular)
-        ok = figure_note(f, e, "%lld tokens with a singular transition are left out.",
-                         (long long)singular);
+        ok = figure_note(f, e, "%lld token%s with a singular transition %s left out.",
+                         (long long)singular, singular == 1 ? "" : "s",
+                         singular == 1 ? "is" : "are");
     return spectrum_drawn(f, ok);
 }
 

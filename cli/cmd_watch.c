@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,8 @@ static bool check(const job *j, err *e) {
                 "watch: standard input can be read only once, and every checkpoint wants "
                 "it; put the document into a file");
         if (!file_exists(documents->v[i]))
-            return err_set(e, ERR_MISSING, "%s: no such file", text_show(documents->v[i]));
+            return err_set(e, ERR_MISSING, "%s: %s", text_show(documents->v[i]),
+                           err_system(ENOENT));
     }
     // The first checkpoint may be hours away: what is wrong with the rules is told before it.
     report_rules rules;

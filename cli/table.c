@@ -275,7 +275,8 @@ bool table_csv(const figures *f, const char *command, FILE *out, err *e) {
     }
     free(before);
     if (ferror(out))
-        return err_set(e, ERR_IO, "cannot write CSV: %s", errno ? strerror(errno) : "stream error");
+        return err_set(e, ERR_IO, "cannot write CSV: %s",
+                       errno ? err_system(errno) : "stream error");
     return true;
 }
 

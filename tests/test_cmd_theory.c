@@ -168,7 +168,7 @@ static void mistakes_name_what_would_be_right(void **state) {
     says(2, "two of the names", ARGS("theory", "s3", "s3", "--out", files_path("x")));
     says(2, "takes no operand", ARGS("verify", "s3"));
     says(2, "at most 16777216 tokens", ARGS("words", p, "--length", "1000000000"));
-    says(1, "No such file", ARGS("theory", "missing.json"));
+    says(1, "no such file", ARGS("theory", "missing.json"));
     says(2, "exclude each other", ARGS("words", p, "--group", "S3", "--automaton", "parity"));
     says(2, "no such group", ARGS("words", p, "--group", "S9"));
     says(1, "ids up to 24, but the embedding has 5 rows", ARGS("words", p, "--group", "S4"));

@@ -268,7 +268,7 @@ static void every_mistake_is_one_sentence(void **state) {
         // Rules are read before the first checkpoint is there.
         {1,
          {"watch", run, "--out", out, "--doc", "README.md", "--rules", "none.ini"},
-         "none.ini: No such file"},
+         "none.ini: no such file"},
         {1,
          {"watch", run, "--out", out, "--doc", "README.md", "--rules", bad},
          "bad.ini, line 2, character 7: expected a number"},

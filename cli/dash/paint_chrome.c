@@ -266,6 +266,8 @@ static void draw_prompt(surface *s, const scene *x, rect r) {
     // The line stays open, so that it can be mended: how to get rid of it is said with the error.
     const char *leave = p->error[0] ? "; Esc leaves" : "";
     int tail = surface_width(leave), width = surface_width(side) + tail;
+    if (width > r.w) // the reason before the way out
+        leave = "", width -= tail, tail = 0;
     if (p->error[0] && p->error_at >= 0) {
         cell *c = surface_at(s, r.y, r.x + 1 + p->error_at - shift);
         if (c)
