@@ -120,6 +120,28 @@ static void an_axis_with_room_has_three_labels(void **state) {
     }
 }
 
+// The same count everywhere stands between its neighbours, which say that this is an axis.
+static void a_constant_count_has_its_neighbours(void **state) {
+    (void)state;
+    static const struct {
+        double count;
+        const char *labels;
+    } tries[] = {{12, "11 12 13 "}, {1, "0 1 2 "}, {0, "0 1 "}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        axis heads = {.name = "heads", .unit = "", .whole = true, .lo = NAN, .hi = NAN};
+        axes_span s;
+        axes a;
+        char seen[64] = "";
+        axes_span_init(&s, SCALE_LINEAR);
+        axes_span_add(&s, &tries[i].count, 1);
+        axes_limits(&a, &heads, &s, 0.04);
+        axes_ticks_room(&a, &heads, 5, 9, true);
+        for (int k = 0; k < a.n; k++)
+            strcat(strcat(seen, a.tick[k].label), " ");
+        assert_string_equal(seen, tries[i].labels);
+    }
+}
+
 static void names_of_columns_stand_at_their_middles(void **state) {
     (void)state;
     const double x[] = {0, 1, 2, 3, 4, 5}, cell[5] = {0};
@@ -180,6 +202,7 @@ int main(void) {
         cmocka_unit_test(log_axes_label_decades_and_large_numbers_lose_a_factor),
         cmocka_unit_test(axes_of_counts_have_whole_labels),
         cmocka_unit_test(an_axis_with_room_has_three_labels),
+        cmocka_unit_test(a_constant_count_has_its_neighbours),
         cmocka_unit_test(names_of_columns_stand_at_their_middles),
         cmocka_unit_test(bars_start_at_zero),
         cmocka_unit_test(limits_are_usable_whatever_the_data),

@@ -84,6 +84,9 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad) {
     if (v - u <= 1e-12 * fmax(fabs(u), fabs(v)) || v - u < 1e-290) {
         if (is_log(a->scale))
             u -= 0.5, v += 0.5; // one octave around a single value
+        else if (spec->whole)
+            u -= u >= 1 || u < 0,
+                v += 1; // its neighbours among the whole numbers, no count below 0
         else
             ticks_widen(&u, &v);
         by = 0;
