@@ -414,7 +414,7 @@ static void try_word(search *s, const char *word, size_t n) {
     char folded[64];
     fold(word, n, folded, sizeof folded);
     s->found |= folded[0] && strcmp(folded, s->want) == 0;
-    int d = text_distance(folded, s->want, 64);
+    int d = text_distance(folded, s->want, s->best);
     if (folded[0] && d < s->best) {
         s->best = d;
         memcpy(s->nearest, word, n < sizeof s->nearest - 1 ? n : sizeof s->nearest - 1);
@@ -432,8 +432,9 @@ static void try_words(search *s, const char *words) {
 
 const recurrence *explain_find(const char *word, const char **nearest) {
     static _Thread_local search s;
-    s = (search){.best = 1 << 20};
+    s = (search){0};
     fold(word, strlen(word), s.want, sizeof s.want);
+    s.best = text_near(s.want) + 1;
     for (size_t i = 0; i < n_recurrences; i++) {
         const recurrence *r = &recurrences[i];
         try_words(&s, r->families);
@@ -444,6 +445,6 @@ const recurrence *explain_find(const char *word, const char **nearest) {
             return r;
     }
     if (nearest)
-        *nearest = s.nearest;
+        *nearest = s.nearest[0] ? s.nearest : NULL;
     return NULL;
 }

@@ -67,7 +67,7 @@ extern const recurrence recurrences[];
 extern const size_t n_recurrences;
 
 // By model_type, name, alias or id, whatever its case and with '-', '_' and blanks alike. NULL when
-// there is none; *nearest is the closest word that there is (always set then).
+// there is none; *nearest is then the closest word that there is, NULL when none is near.
 const recurrence *explain_find(const char *word, const char **nearest);
 // Why a word that is a model_type has no row (RWKV-4 has no matrix state); NULL: it is unknown.
 const char *explain_why_not(const char *word);

@@ -102,7 +102,7 @@ bool facts_read(const char *path, facts *f, err *e) {
     FILE *in = fdopen(fd, "r");
     if (!in) {
         close(fd);
-        return err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
     }
     for (long number = 1; ok; number++) {
         errno = 0;
@@ -120,7 +120,7 @@ bool facts_read(const char *path, facts *f, err *e) {
     }
     if (ok && !feof(in))
         ok = err_set(e, errno == ENOMEM ? ERR_NOMEM : ERR_IO, "%s: %s", text_show(path),
-                     strerror(errno));
+                     err_system(errno));
     free(s);
     fclose(in);
     return ok;

@@ -60,6 +60,10 @@ static bool axis_init(axis *a, const char *name, const char *unit, axis_scale sc
     return copy_text(&a->name, name, e) && copy_text(&a->unit, unit, e);
 }
 
+const char *unit_shown(const char *unit) {
+    return strcmp(unit, "1") == 0 ? "" : unit;
+}
+
 static void axis_reset(axis *a) {
     free(a->name);
     free(a->unit);
@@ -103,7 +107,9 @@ static void heat_free(heat *h) {
     if (!h)
         return;
     free_texts(h->row_label, h->rows);
+    free_texts(h->col_label, h->cols);
     axis_reset(&h->value);
+    free(h->missing);
     free(h->cell);
     free(h->x);
     free(h);
@@ -222,6 +228,17 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
 void figure_heat_rows(figure *f, double y0, double dy) {
     f->heat->y0 = y0;
     f->heat->dy = dy;
+}
+
+bool figure_heat_missing(figure *f, const char *means, err *e) {
+    free(f->heat->missing);
+    f->heat->missing = NULL;
+    return copy_text(&f->heat->missing, means, e);
+}
+
+bool figure_heat_columns(figure *f, const char *const *name, err *e) {
+    assert(!f->heat->col_label);
+    return copy_texts(&f->heat->col_label, name, f->heat->cols, e);
 }
 
 bool figure_category(figure *f, const char *name, err *e) {

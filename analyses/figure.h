@@ -28,10 +28,11 @@ typedef enum {
 
 typedef struct axis {
     char *name; // "effective rank"
-    char *unit; // "of 64", "nats/token", "1"; shown in parentheses; never NULL
+    char *unit; // "of 64", "nats/token", "1" (a plain number); never NULL
     axis_scale scale;
     double lo, hi; // NaN: from the data
     bool tokens;   // counts tokens: 1k = 1024 labels when the range ends on a power of two
+    bool whole;    // counts things, as a token axis does: no label between two whole numbers
 } axis;
 
 typedef enum {
@@ -65,12 +66,15 @@ typedef enum { MAP_SEQUENTIAL, MAP_DIVERGING, MAP_CYCLIC } heat_map;
 
 typedef struct heat {
     size_t rows, cols;
-    double *cell;     // [rows, cols], NaN = not measured
-    double *x;        // cols+1 edges along the x axis
+    double *cell; // [rows, cols], NaN = not measured
+    double *x;    // cols+1 edges along the x axis
+    char *
+        *col_label; // cols names ("H0") at the middles of the columns, NULL: use the edges' numbers
     char **row_label; // rows names ("L0.H0"), NULL: use the y axis numbers
     double y0, dy;    // row i reaches from y0 + i dy to y0 + (i + 1) dy; dy 0: from i to i + 1
     axis value;       // name and unit of the colour bar; lo/hi NaN = from the data
     heat_map map;
+    char *missing; // what a NaN cell means ("real eigenvalues"); NULL: not measured
 } heat;
 
 typedef struct column {
@@ -110,6 +114,9 @@ typedef struct figures {
     int columns;
 } figures;
 
+// A unit as people read it: a plain number needs none, "" for "1". Files for programs keep it.
+const char *unit_shown(const char *unit);
+
 // All constructors copy what they are given. NULL and ERR_NOMEM on failure.
 figure *figure_new(figure_kind kind, const char *id, const char *title, const char *subtitle,
                    err *e);
@@ -128,9 +135,16 @@ bool figure_heat(figure *f, size_t rows, size_t cols, const double *cell, const 
                  double lo, double hi, heat_map map, err *e);
 // The y axis of a heat map without row names: see y0 and dy above. dy > 0.
 void figure_heat_rows(figure *f, double y0, double dy);
+static inline const char *heat_missing(const heat *h) {
+    return h->missing ? h->missing : "not measured";
+}
 static inline double heat_row_edge(const heat *h, size_t i) {
     return h->dy > 0 ? h->y0 + (double)i * h->dy : (double)i;
 }
+// What the NaN cells of a heat map are, for its key, instead of "not measured".
+bool figure_heat_missing(figure *f, const char *means, err *e);
+// Names for the columns: one for each.
+bool figure_heat_columns(figure *f, const char *const *name, err *e);
 bool figure_category(figure *f, const char *name, err *e);
 // One of num and text is given. Columns of one table have equal n.
 bool figure_column(figure *f, const char *name, const char *unit, size_t n, const double *num,

@@ -174,8 +174,9 @@ figure *spectrum_draw_ledger(const spectrum_item *x, size_t n, err *e) {
         f->x.lo = 0;
     }
     if (ok && singular)
-        ok = figure_note(f, e, "%lld tokens with a singular transition are left out.",
-                         (long long)singular);
+        ok = figure_note(f, e, "%lld token%s with a singular transition %s left out.",
+                         (long long)singular, singular == 1 ? "" : "s",
+                         singular == 1 ? "is" : "are");
     return spectrum_drawn(f, ok);
 }
 
@@ -216,6 +217,8 @@ figure *spectrum_draw_lyapunov(const spectrum_item *x, size_t n, err *e) {
                           "By QR over the last %lld tokens; directions that are annihilated have "
                           "no finite exponent and leave a gap.",
                           (long long)x[0].result->lyapunov_tokens);
+    if (ok)
+        f->x.whole = true;
     return spectrum_drawn(f, ok);
 }
 

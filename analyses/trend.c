@@ -14,15 +14,16 @@ typedef enum { WHOLE, END, TRAINED_AND_END } where;
 static const struct panel {
     const char *name, *title, *unit; // unit NULL: the fact's own
     where at;
+    bool whole; // counts something
 } panels[] = {
-    {"loss", "loss", NULL, TRAINED_AND_END},
-    {"extrapolation_index", "loss past the training length", NULL, WHOLE},
-    {"erank", "effective rank", NULL, END},
-    {"erank_growing", "heads that grow past the training length", NULL, WHOLE},
-    {"complex_share", "tokens with a complex pair", "share", WHOLE},
-    {"half_life", "half-life", NULL, WHOLE},
-    {"gate_saturated", "saturated gates", "share", END},
-    {"beta_saturated", "saturated betas", "share", END},
+    {"loss", "loss", NULL, TRAINED_AND_END, false},
+    {"extrapolation_index", "loss past the training length", NULL, WHOLE, false},
+    {"erank", "effective rank", NULL, END, false},
+    {"erank_growing", "heads that grow past the training length", NULL, WHOLE, true},
+    {"complex_share", "tokens with a complex pair", "share", WHOLE, false},
+    {"half_life", "half-life", NULL, WHOLE, false},
+    {"gate_saturated", "saturated gates", "share", END, false},
+    {"beta_saturated", "saturated betas", "share", END, false},
 };
 
 static bool is_whole(const fact *x, const char *name) {
@@ -156,6 +157,8 @@ static bool draw(const facts *f, const struct panel *p, const point *point, size
         figure_free(g);
         return false;
     }
+    g->x.whole = true;
+    g->y.whole = p->whole;
     return figures_add(out, g, e);
 }
 

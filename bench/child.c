@@ -15,11 +15,11 @@ bool child_run(const char *const *argv, const char *folder, char **out, size_t *
     enum { MOST = 256 << 20 };
     int pipe_out[2], pipe_fail[2];
     if (pipe2(pipe_out, O_CLOEXEC) != 0)
-        return err_set(e, ERR_IO, "%s: no pipe: %s", text_show(argv[0]), strerror(errno));
+        return err_set(e, ERR_IO, "%s: no pipe: %s", text_show(argv[0]), err_system(errno));
     if (pipe2(pipe_fail, O_CLOEXEC) != 0) {
         close(pipe_out[0]);
         close(pipe_out[1]);
-        return err_set(e, ERR_IO, "%s: no pipe: %s", text_show(argv[0]), strerror(errno));
+        return err_set(e, ERR_IO, "%s: no pipe: %s", text_show(argv[0]), err_system(errno));
     }
     pid_t pid = fork();
     if (pid == 0) {
@@ -43,7 +43,7 @@ bool child_run(const char *const *argv, const char *folder, char **out, size_t *
     if (ok && out)
         ok = (text = file_read_fd(pipe_out[0], argv[0], MOST, n, e)) != NULL;
     else if (!ok)
-        err_set(e, ERR_IO, "%s: cannot be run: %s", text_show(argv[0]), strerror(why));
+        err_set(e, ERR_IO, "%s: cannot be run: %s", text_show(argv[0]), err_system(why));
     close(pipe_out[0]);
     close(pipe_fail[0]);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -127,7 +127,7 @@ static int finish(const options *o, const comparison *c, const record *runs, siz
 // What has to be said before the table.
 static void remarks(const comparison *c, const compare_options *own) {
     if (c->same_binary)
-        say_warning("same binary on both sides: both were measured with one program file");
+        say_warning("both sides were measured with the same program file");
     if (c->places[0] && !own->across)
         say_warning(
             "device or driver differ (%s): nothing is compared there; --across-devices does "

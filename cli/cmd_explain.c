@@ -57,9 +57,8 @@ static const recurrence *find(const char *word, err *e) {
         err_set(e, ERR_UNSUPPORTED, "%s: %s", text_show(word), why);
     else
         err_set(e, ERR_USAGE,
-                "%s: no such family or recurrence; the nearest is %s (deltop explain --table "
-                "lists all)",
-                text_show(word), nearest);
+                "%s: no such family or recurrence%s%s (deltop explain --table lists all)",
+                text_show(word), nearest ? "; the nearest is " : "", nearest ? nearest : "");
     return NULL;
 }
 

@@ -155,7 +155,7 @@ static void print(const job *j, const loss_result *r, const rows *rows) {
                      (long long)rows->resets, rows->resets == 1 ? "" : "s",
                      (long long)rows->dropped);
     if (rows->unread)
-        output_print(j->out, "  %lld token%s behind the last row unread\n", (long long)rows->unread,
+        output_print(j->out, "  %lld token%s after the last row unread\n", (long long)rows->unread,
                      rows->unread == 1 ? "" : "s");
     if (rows->d.added[0])
         output_print(j->out, "  ids that the text does not hold: %s\n", rows->d.added);

@@ -174,7 +174,7 @@ static char *read_input(size_t *n, err *e) {
     }
     if (!ferror(stdin))
         return text;
-    err_set(e, ERR_IO, "standard input: %s", strerror(errno));
+    err_set(e, ERR_IO, "standard input: %s", err_system(errno));
 failed:
     free(text);
     return NULL;

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/text.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,8 @@ static bool check(const job *j, err *e) {
                 "watch: standard input can be read only once, and every checkpoint wants "
                 "it; put the document into a file");
         if (!file_exists(documents->v[i]))
-            return err_set(e, ERR_MISSING, "%s: no such file", text_show(documents->v[i]));
+            return err_set(e, ERR_MISSING, "%s: %s", text_show(documents->v[i]),
+                           err_system(ENOENT));
     }
     // The first checkpoint may be hours away: what is wrong with the rules is told before it.
     report_rules rules;
@@ -201,6 +203,7 @@ static bool ends_watch(const err *e) {
 
 static bool watch(job *j, int *code, err *e) {
     double first = now();
+    bool told = false; // that this waits, since the last report
     *code = EXIT_DONE;
     for (;;) {
         double looked = now();
@@ -235,6 +238,12 @@ static bool watch(job *j, int *code, err *e) {
         }
         if (reached(j))
             return true;
+        if (fresh)
+            told = false;
+        if (!wait && !told)
+            say_note("waiting for the next checkpoint in %s; ^C ends the watch",
+                     text_show(j->o->operand[0]));
+        told = told || !wait;
         double next = wait ? 0.3 : j->own->poll;
         if (!sleep_until(looked + next))
             return err_set(e, ERR_CANCELLED, "stopped");

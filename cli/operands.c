@@ -55,14 +55,14 @@ static bool looks_like_hub(const char *s) {
 static operand_kind not_there(const char *s, err *e) {
     int why = errno;
     if (why != ENOENT && why != ENOTDIR)
-        err_set(e, ERR_IO, "%s: %s", text_show(s), strerror(why));
+        err_set(e, ERR_IO, "%s: %s", text_show(s), err_system(why));
     else if (looks_like_hub(s))
         err_set(e, ERR_MISSING,
                 "%s: no such file or folder; a model is read from a local folder, so download it "
                 "first if this is a name on a model hub",
                 text_show(s));
     else
-        err_set(e, ERR_MISSING, "%s: no such file or folder", text_show(s));
+        err_set(e, ERR_MISSING, "%s: %s", text_show(s), err_system(ENOENT));
     return IS_WRONG;
 }
 

@@ -55,7 +55,7 @@ bool output_make_folder(const char *path, err *e) {
         if (stat(p, &st) != 0) {
             if (mkdir(p, 0777) != 0 && errno != EEXIST)
                 ok = err_set(e, ERR_IO, "cannot create folder %s: %s", text_show(p),
-                             strerror(errno));
+                             err_system(errno));
         } else if (!S_ISDIR(st.st_mode)) {
             ok = err_set(e, ERR_IO, "cannot create folder %s: %s is a file", text_show(path),
                          text_show(p));
@@ -79,7 +79,7 @@ output *output_open(const options *o, err *e) {
     // Before hours of work, not after them.
     if (ok && o->out && access(o->out, W_OK | X_OK) != 0)
         ok = err_set(e, ERR_IO, "cannot write into folder %s: %s", text_show(o->out),
-                     strerror(errno));
+                     err_system(errno));
     if (!ok) {
         output_free(x);
         return NULL;
@@ -197,7 +197,7 @@ static bool dump(const json_t *v, FILE *f, const char *where, err *e) {
     if (f == stdout)
         stdout_reason = errno;
     return err_set(e, ERR_IO, "%s: cannot write: %s", where,
-                   errno ? strerror(errno) : "a value that has no JSON form");
+                   errno ? err_system(errno) : "a value that has no JSON form");
 }
 
 static bool write_json(output *x, const char *name, const json_t *v, err *e) {
@@ -263,7 +263,7 @@ bool output_flush(bool *gone, err *e) {
     if (ok && !bad)
         return true;
     return err_set(e, ERR_IO, "standard output: cannot write: %s",
-                   why ? strerror(why) : "an earlier write failed");
+                   why ? err_system(why) : "an earlier write failed");
 }
 
 json_t *output_json_text(const char *s) {

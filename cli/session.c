@@ -105,15 +105,15 @@ static bool keep_input(session *s, err *e) {
             return err_set(e, ERR_INPUT, "standard input: is a device, need a file or a pipe");
         s->input = tmpfile();
         if (!s->input)
-            return err_set(e, ERR_IO, "standard input: no temporary file: %s", strerror(errno));
+            return err_set(e, ERR_IO, "standard input: no temporary file: %s", err_system(errno));
         while ((n = fread(piece, 1, sizeof piece, stdin)) > 0) {
             if ((all += n) > most) // a pipe without an end would fill the disk too
                 return err_set(e, ERR_INPUT, "standard input: more than %zu bytes", most);
             if (fwrite(piece, 1, n, s->input) != n)
-                return err_set(e, ERR_IO, "standard input: temporary file: %s", strerror(errno));
+                return err_set(e, ERR_IO, "standard input: temporary file: %s", err_system(errno));
         }
         if (ferror(stdin))
-            return err_set(e, ERR_IO, "standard input: %s", strerror(errno));
+            return err_set(e, ERR_IO, "standard input: %s", err_system(errno));
     }
     rewind(s->input);
     return true;

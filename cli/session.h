@@ -43,7 +43,7 @@ typedef struct rows {
     document d;     // owned
     int64_t length; // tokens of a row
     int64_t n;      // rows
-    int64_t unread; // tokens of the document behind the last row
+    int64_t unread; // tokens of the document after the last row
     int64_t
         resets; // how often a state that had read something was emptied: row and document starts
     int64_t

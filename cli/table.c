@@ -56,10 +56,15 @@ static void put_title(FILE *out, const char *name, const char *more, const char 
     put_text(out, buf);
 }
 
+// Positions and counts: in full, however large; an exponent would round them for the eye.
+static bool whole(double x) {
+    return fabs(x) < 1e15 && x == rint(x);
+}
+
 // The shortest digits that read back as x: for edges in a header.
 static void shortest(double x, char *buf, size_t size) {
     double back;
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = whole(x) ? 17 : 1; digits <= 17; digits++) {
         text_real(x, digits, buf, size);
         if (text_number(buf, &back) && back == x)
             return;
@@ -131,13 +136,24 @@ static void heat_header(const figure *f, FILE *out) {
     fputs(",value", out);
     for (size_t j = 0; j < h->cols; j++) {
         char from[32], to[32], range[72];
+        fputc(',', out);
+        if (h->col_label) {
+            put_title(out, name_of(&f->x, "x"), h->col_label[j], ux);
+            continue;
+        }
         shortest(h->x[j], from, sizeof from);
         shortest(h->x[j + 1], to, sizeof to);
         snprintf(range, sizeof range, "%s..%s", from, to);
-        fputc(',', out);
         put_title(out, name_of(&f->x, "x"), range, ux);
     }
     fputc('\n', out);
+}
+
+// Where a row begins: a sum of steps, whose last digits mean nothing unless it is a whole number.
+static void put_edge(FILE *out, double x) {
+    char buf[48];
+    text_real(x, whole(x) ? 17 : 6, buf, sizeof buf);
+    fputs(buf, out);
 }
 
 static void heat_rows(const figure *f, FILE *out) {
@@ -148,7 +164,7 @@ static void heat_rows(const figure *f, FILE *out) {
         if (h->row_label)
             put_text(out, h->row_label[i]);
         else
-            fprintf(out, "%.6g", heat_row_edge(h, i));
+            put_edge(out, heat_row_edge(h, i));
         fputc(',', out);
         put_title(out, h->value.name, "", h->value.unit);
         for (size_t j = 0; j < h->cols; j++)
@@ -259,7 +275,8 @@ bool table_csv(const figures *f, const char *command, FILE *out, err *e) {
     }
     free(before);
     if (ferror(out))
-        return err_set(e, ERR_IO, "cannot write CSV: %s", errno ? strerror(errno) : "stream error");
+        return err_set(e, ERR_IO, "cannot write CSV: %s",
+                       errno ? err_system(errno) : "stream error");
     return true;
 }
 

@@ -173,7 +173,7 @@ static bool start_beating(alive *a, err *e) {
     int why = pthread_create(&a->thread, NULL, keep_beating, a);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     a->started = why == 0;
-    return a->started || err_set(e, ERR_NOMEM, "cannot start a thread: %s", strerror(why));
+    return a->started || err_set(e, ERR_NOMEM, "cannot start a thread: %s", err_system(why));
 }
 
 static void remember(const alive *a) {
@@ -229,7 +229,7 @@ alive *alive_open(const alive_about *about, err *e) {
         err gone = {0};
         if (mkdir(a->folder, 0777) != 0 && errno != EEXIST)
             err_set(e, ERR_IO, "cannot create folder %s: %s", text_show(a->folder),
-                    strerror(errno));
+                    err_system(errno));
         else if (!(ok = beat(a, &gone)) && (tries == 4 || access(a->folder, F_OK) == 0))
             *e = gone;
     }
@@ -285,7 +285,7 @@ static bool others(alive *a, bool (*each)(alive *a, const char *id, void *ctx, e
                    err *e) {
     DIR *d = opendir(a->folder);
     if (!d)
-        return err_set(e, ERR_IO, "%s: %s", text_show(a->folder), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", text_show(a->folder), err_system(errno));
     bool ok = true;
     for (struct dirent *f; ok && (f = readdir(d));) {
         size_t n = strlen(f->d_name);

@@ -109,7 +109,7 @@ static bool names_list(const char *folder, bool (*want)(const char *), names *ou
     memset(out, 0, sizeof *out);
     DIR *d = opendir(folder);
     if (!d)
-        return err_set(e, ERR_IO, "%s: %s", text_show(folder), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", text_show(folder), err_system(errno));
     bool ok = true;
     for (struct dirent *x; ok && (x = readdir(d));) {
         if (!want(x->d_name))
@@ -280,7 +280,7 @@ static bool find(ckpt_source *s, const char *path, err *e) {
                            "%s: no such file or folder. If this is a model on a hub, download it "
                            "first and give the folder",
                            text_show(path));
-        return err_set(e, ERR_MISSING, "%s: %s", text_show(path), strerror(ENOENT));
+        return err_set(e, ERR_MISSING, "%s: %s", text_show(path), err_system(ENOENT));
     }
     if (kind)
         return err_set(e, ERR_UNSUPPORTED, "%s: %s", text_show(path), kind);

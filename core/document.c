@@ -171,7 +171,7 @@ static char *read_bytes(const char *path, size_t *n, err *e) {
         return file_read(path, document_max(), n, e);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
-        err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+        err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
         return NULL;
     }
     char *text = NULL;
@@ -205,7 +205,7 @@ static char *read_stream(FILE *f, const char *name, size_t *n, err *e) {
         if (got > 0)
             continue;
         if (ferror(f)) {
-            err_set(e, ERR_IO, "%s: %s", name, strerror(errno));
+            err_set(e, ERR_IO, "%s: %s", name, err_system(errno));
             break;
         }
         text[used] = 0;

@@ -1,5 +1,6 @@
 #include "core/err.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,4 +32,8 @@ bool err_prefix(err *e, const char *fmt, ...) {
 void err_clear(err *e) {
     e->code = ERR_NONE;
     e->text[0] = 0;
+}
+
+const char *err_system(int number) {
+    return number == ENOENT ? "no such file or folder" : strerror(number);
 }

@@ -35,6 +35,9 @@ bool err_set(err *e, err_code code, const char *fmt, ...) __attribute__((format(
 // false.
 bool err_prefix(err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+// What the system says about an errno, in this program's words: "no such file or folder".
+const char *err_system(int number);
+
 // Empties *e.
 void err_clear(err *e);
 

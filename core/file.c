@@ -17,13 +17,13 @@ int file_open(const char *path, size_t *size, err *e) {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd < 0) {
         err_set(e, errno == ENOENT || errno == ENOTDIR ? ERR_MISSING : ERR_IO, "%s: %s",
-                text_show(path), strerror(errno));
+                text_show(path), err_system(errno));
         return -1;
     }
     struct stat st;
     const char *kind = NULL;
     if (fstat(fd, &st) != 0)
-        err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+        err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
     else if (S_ISDIR(st.st_mode))
         kind = "is a folder, need a file";
     else if (S_ISFIFO(st.st_mode))
@@ -59,7 +59,7 @@ char *file_read_fd(int fd, const char *name, size_t max, size_t *n, err *e) {
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            err_set(e, ERR_IO, "%s: %s", text_show(name), strerror(errno));
+            err_set(e, ERR_IO, "%s: %s", text_show(name), err_system(errno));
             goto fail;
         }
         if (got == 0)
@@ -95,7 +95,7 @@ bool file_read_at(int fd, const char *name, size_t offset, void *dst, size_t n, 
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return err_set(e, ERR_IO, "%s: %s", text_show(name), strerror(errno));
+            return err_set(e, ERR_IO, "%s: %s", text_show(name), err_system(errno));
         if (got == 0)
             return err_set(e, ERR_IO, "%s: file ends %zu bytes too early", text_show(name), n);
         p += got, n -= (size_t)got, offset += (size_t)got;
@@ -182,7 +182,8 @@ bool file_temporary_folder(const char *prefix, char *path, size_t size, err *e) 
     bool fits = n >= 0 && (size_t)n < size;
     if (fits && mkdtemp(path))
         return true;
-    err_set(e, ERR_IO, "%s: no temporary folder: %s", path, strerror(fits ? errno : ENAMETOOLONG));
+    err_set(e, ERR_IO, "%s: no temporary folder: %s", path,
+            err_system(fits ? errno : ENAMETOOLONG));
     path[0] = 0;
     return false;
 }

@@ -38,7 +38,7 @@ static int slot_claim(const char *path, err *e) {
         int w = snprintf(slots[i].path, sizeof slots[i].path, "%s.tmp.%ld", path, (long)getpid());
         if (w < 0 || (size_t)w >= sizeof slots[i].path) {
             atomic_store(&slots[i].state, FREE);
-            err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(ENAMETOOLONG));
+            err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(ENAMETOOLONG));
             return -1;
         }
         // Before the file exists: a signal in between removes a name that is not there yet.
@@ -72,7 +72,7 @@ static bool name_is_free(const char *path, err *e) {
 }
 
 static bool cannot(const outfile *o, int why, err *e) {
-    return err_set(e, ERR_IO, "%s: cannot write: %s", text_show(o->path), strerror(why));
+    return err_set(e, ERR_IO, "%s: cannot write: %s", text_show(o->path), err_system(why));
 }
 
 outfile *outfile_open(const char *path, err *e) {

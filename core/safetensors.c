@@ -282,7 +282,7 @@ bool safetensors_open(const char *path, int file, safetensors *f, err *e) {
     if (f->map == MAP_FAILED) {
         f->map = NULL;
         err_set(e, ERR_IO, "%s: cannot map %zu bytes: %s", text_show(path), f->bytes,
-                strerror(errno));
+                err_system(errno));
         goto fail;
     }
     for (size_t i = 0; i < f->n; i++)
@@ -312,7 +312,7 @@ json_t *safetensors_metadata(const safetensors *f) {
 bool safetensors_still_whole(const safetensors *f, err *e) {
     struct stat st;
     if (fstat(f->fd, &st) != 0)
-        return err_set(e, ERR_IO, "%s: %s", text_show(f->path), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", text_show(f->path), err_system(errno));
     if ((size_t)st.st_size != f->bytes)
         return err_set(e, ERR_IO, "%s: file changed while it was in use (had %zu bytes, has %lld)",
                        text_show(f->path), f->bytes, (long long)st.st_size);

@@ -43,7 +43,7 @@ bool small_file_write(const char *path, int flags, const char *text, err *e) {
     if (fd < 0)
         return flags & O_EXCL && errno == EEXIST
                    ? false
-                   : err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+                   : err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
     size_t n = strlen(text);
     bool ok = write(fd, text, n) == (ssize_t)n;
     int why = ok ? 0 : errno;
@@ -53,5 +53,5 @@ bool small_file_write(const char *path, int flags, const char *text, err *e) {
     }
     if (!ok)
         unlink(path);
-    return ok || err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(why));
+    return ok || err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(why));
 }

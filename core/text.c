@@ -110,6 +110,10 @@ int text_natural_cmp(const char *a, const char *b) {
     return (c > 0) - (c < 0);
 }
 
+int text_near(const char *word) {
+    return (int)(strlen(word) / 3);
+}
+
 int text_distance(const char *a, const char *b, int limit) {
     enum { LONGEST = 256 };
     size_t na = strlen(a), nb = strlen(b), gap = na > nb ? na - nb : nb - na;

@@ -21,6 +21,9 @@ int text_natural_cmp(const char *a, const char *b);
 // than 255 bytes).
 int text_distance(const char *a, const char *b, int limit);
 
+// The largest distance at which a name may be what a mistyped word meant: a third of the word.
+int text_near(const char *word);
+
 // Number to text and back in the C locale whatever setlocale said ("0.5", never "0,5").
 // text_number takes decimal numbers, inf and nan, all of s and nothing else: no blanks in front, no
 // hexadecimal.

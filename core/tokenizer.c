@@ -22,7 +22,7 @@ static char *read_file(const char *path, size_t *n, err *e) {
     size_t cap = 0, got = 0;
     if (!f) {
         err_set(e, errno == ENOENT ? ERR_MISSING : ERR_IO, "%s: %s", show_path(path),
-                strerror(errno));
+                err_system(errno));
         return NULL;
     }
     *n = 0;
@@ -39,7 +39,7 @@ static char *read_file(const char *path, size_t *n, err *e) {
         want = 65536;
     } while (got > 0);
     if (ferror(f)) {
-        err_set(e, ERR_IO, "%s: reading failed: %s", show_path(path), strerror(errno));
+        err_set(e, ERR_IO, "%s: reading failed: %s", show_path(path), err_system(errno));
         goto failed;
     }
     fclose(f);

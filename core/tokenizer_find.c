@@ -104,7 +104,7 @@ bool tok_explain_missing(const char *folder, err *e) {
     };
     DIR *d = opendir(folder);
     if (!d)
-        return err_set(e, ERR_IO, "%s: %s", show_path(folder), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", show_path(folder), err_system(errno));
     char seen[256] = "";
     size_t which = sizeof hints / sizeof *hints;
     for (struct dirent *f; (f = readdir(d));)

@@ -76,6 +76,91 @@ static void log_axes_label_decades_and_large_numbers_lose_a_factor(void **state)
     axes_ticks(&a, &rate, 6, false);
     assert_string_equal(a.title, "rate (10\u2076 tokens/s)");
     assert_int_equal(a.power, 6);
+    rate.unit = "1"; // a plain number: nobody reads "(1)"
+    axes_ticks(&a, &rate, 6, true);
+    assert_string_equal(a.title, "rate (10^6)");
+    char title[64];
+    assert_string_equal(axes_title("beta", "1", title, sizeof title), "beta");
+}
+
+static void axes_of_counts_have_whole_labels(void **state) {
+    (void)state;
+    const double end[] = {1, 3, 16, 97, 195, 97500, 195000, 1.5e6};
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+        for (int want = 2; want < 12; want++) {
+            const double span[] = {0, end[i]};
+            axis steps = {.name = "training", .unit = "steps", .whole = true, .lo = NAN, .hi = NAN};
+            axes_span s;
+            axes a;
+            axes_span_init(&s, SCALE_LINEAR);
+            axes_span_add(&s, span, 2);
+            axes_limits(&a, &steps, &s, 0.04);
+            axes_ticks(&a, &steps, want, true);
+            assert_true(a.n > 0);
+            for (int k = 0; k < a.n; k++) {
+                assert_true(a.tick[k].at == rint(a.tick[k].at));
+                assert_null(strchr(a.tick[k].label, '.'));
+            }
+        }
+}
+
+// A single label gives no scale. Where three have room, three stand there.
+static void an_axis_with_room_has_three_labels(void **state) {
+    (void)state;
+    for (int i = 0; i < 3000; i++) {
+        double lo = 10 * sin(i), span[] = {lo, lo + pow(10, i % 50 / 10.0 - 3)};
+        axis loss = {.name = "loss", .unit = "nats/token", .lo = NAN, .hi = NAN};
+        axes_span s;
+        axes a;
+        axes_span_init(&s, SCALE_LINEAR);
+        axes_span_add(&s, span, 2);
+        axes_limits(&a, &loss, &s, 0.04);
+        axes_ticks_room(&a, &loss, 3, 6, true);
+        assert_in_range(axes_labels(&a), 3, 7);
+    }
+}
+
+// The same count everywhere stands between its neighbours, which say that this is an axis.
+static void a_constant_count_has_its_neighbours(void **state) {
+    (void)state;
+    static const struct {
+        double count;
+        const char *labels;
+    } tries[] = {{12, "11 12 13 "}, {1, "0 1 2 "}, {0, "0 1 "}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        axis heads = {.name = "heads", .unit = "", .whole = true, .lo = NAN, .hi = NAN};
+        axes_span s;
+        axes a;
+        char seen[64] = "";
+        axes_span_init(&s, SCALE_LINEAR);
+        axes_span_add(&s, &tries[i].count, 1);
+        axes_limits(&a, &heads, &s, 0.04);
+        axes_ticks_room(&a, &heads, 5, 9, true);
+        for (int k = 0; k < a.n; k++)
+            strcat(strcat(seen, a.tick[k].label), " ");
+        assert_string_equal(seen, tries[i].labels);
+    }
+}
+
+static void names_of_columns_stand_at_their_middles(void **state) {
+    (void)state;
+    const double x[] = {0, 1, 2, 3, 4, 5}, cell[5] = {0};
+    const char *name[] = {"H0", "H1", "H2", "H3", "H4"};
+    figure *f = figure_new(FIG_HEATMAP, "heads", "", "", NULL);
+    assert_true(figure_axis(&f->x, "head", "", SCALE_LINEAR, NULL));
+    assert_true(figure_heat(f, 1, 5, cell, x, NULL, "v", "", NAN, NAN, MAP_SEQUENTIAL, NULL));
+    assert_true(figure_heat_columns(f, name, NULL));
+    axes ax, ay;
+    axes_span sx, sy;
+    axes_of_figure(f, &ax, &ay, &sx, &sy);
+    axes_x_ticks(&ax, f, 5, true);
+    assert_int_equal(ax.n, 5);
+    assert_true(ax.tick[0].at == 0.5 && ax.tick[4].at == 4.5);
+    assert_string_equal(ax.tick[4].label, "H4");
+    axes_x_ticks(&ax, f, 2, true); // too narrow for all: every third
+    assert_int_equal(ax.n, 2);
+    assert_string_equal(ax.tick[1].label, "H3");
+    figure_free(f);
 }
 
 static void bars_start_at_zero(void **state) {
@@ -115,6 +200,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_axes_end_on_powers_of_two_with_1k_as_1024),
         cmocka_unit_test(log_axes_label_decades_and_large_numbers_lose_a_factor),
+        cmocka_unit_test(axes_of_counts_have_whole_labels),
+        cmocka_unit_test(an_axis_with_room_has_three_labels),
+        cmocka_unit_test(a_constant_count_has_its_neighbours),
+        cmocka_unit_test(names_of_columns_stand_at_their_middles),
         cmocka_unit_test(bars_start_at_zero),
         cmocka_unit_test(limits_are_usable_whatever_the_data),
     };

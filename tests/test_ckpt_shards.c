@@ -289,10 +289,10 @@ static void a_name_that_is_no_path_gets_the_hint_about_hubs(void **state) {
     refused("org-xyz/some-model-1.3B", ERR_MISSING, "org-xyz/some-model-1.3B",
             "no such file or folder. If this is a model on a hub, download it first and give the "
             "folder");
-    refused("core/absent-folder", ERR_MISSING, "core/absent-folder", "No such file or directory");
-    refused("./a/b", ERR_MISSING, "./a/b", "No such file or directory");
-    refused("absent.safetensors", ERR_MISSING, "absent.safetensors", "No such file or directory");
-    refused("a\x1b[2J/x\xff/y", ERR_MISSING, "a\\x1b[2J/x\\xff/y", "No such file or directory");
+    refused("core/absent-folder", ERR_MISSING, "core/absent-folder", "no such file or folder");
+    refused("./a/b", ERR_MISSING, "./a/b", "no such file or folder");
+    refused("absent.safetensors", ERR_MISSING, "absent.safetensors", "no such file or folder");
+    refused("a\x1b[2J/x\xff/y", ERR_MISSING, "a\\x1b[2J/x\\xff/y", "no such file or folder");
 }
 
 static void reference_checkpoints_are_read(void **state) {

@@ -82,7 +82,7 @@ static void B129_exit_codes_tell_slower_from_nothing_compared(void **state) {
     expect(ARGS("compare", none, none), 5, "nothing was compared");
     expect(ARGS("compare", OLD, none), 5, "GONE");
     expect(ARGS("compare", none, OLD), 5, "NEW");
-    expect(ARGS("compare", OLD, files_path("gone.json")), 1, "No such file");
+    expect(ARGS("compare", OLD, files_path("gone.json")), 1, "no such file");
     files_text(bad, "{\"schema\": \"deltop-bench\", \"schema_version\": 2, \"rows\": []}");
     expect(ARGS("compare", OLD, bad), 1, "schema_version 2, this program reads 1");
     files_text(bad, "{\"rows\": []}");
@@ -134,7 +134,7 @@ static void options_that_make_no_sense_are_usage_errors(void **state) {
     expect(ARGS("bench", "--plugin", "no-such.so"), 1, "no-such.so");
     expect(ARGS("bench", "--external", files_path("gone.json"), "--case", "l2norm", "--budget",
                 "0.01"),
-           1, "No such file");
+           1, "no such file");
     expect(ARGS("bench", "--git-bisect", "no-such-commit", "HEAD"), 1,
            "no-such-commit is no commit here");
     expect(ARGS("bench", "--list"), 0, "flashkda");

@@ -119,6 +119,7 @@ static void says(int code, const char *part, const char *const *argv) {
 static void mistakes_name_what_would_be_right(void **state) {
     (void)state;
     says(2, "the nearest is gated_deltanet", ARGS("explain", "gated_deltanett"));
+    says(2, "FAMILY: no such family or recurrence (deltop", ARGS("explain", "FAMILY"));
     says(2, "name a family", ARGS("explain"));
     says(2, "leave kda away", ARGS("explain", "kda", "--table"));
     says(1, "RWKV-4", ARGS("explain", "rwkv"));

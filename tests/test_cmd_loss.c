@@ -256,7 +256,7 @@ static void B126_a_cut_document_divides_by_what_was_scored(void **state) {
     const char *doc = ids_file("thousand.npy", 1, 1000, 5, NULL);
     run r = LOSS(MODEL, doc, "--length", "100", "--rows", "1");
     run_holds(r.out, "99 tokens scored in 1 row of 100");
-    run_holds(r.out, "900 tokens behind the last row unread");
+    run_holds(r.out, "900 tokens after the last row unread");
     run_free(&r);
     r = LOSS(MODEL, doc, "--length", "100", "--rows", "1", "--json", "--out", files_path("cut"));
     json_t *v = value_of(&r);

@@ -249,6 +249,7 @@ static void new_checkpoints_are_read_when_they_are_whole(void **state) {
     interrupt(pid);
     char *text = files_read(said, &(size_t){0});
     run_holds(text, "2 checkpoints, 1 of them new");
+    run_holds(text, "waiting for the next checkpoint");
     free(text);
     snprintf(part, sizeof part, "%s/.run", out);
     assert_int_equal(access(part, F_OK), -1);
@@ -290,7 +291,7 @@ static void every_mistake_is_one_sentence(void **state) {
         // Rules are read before the first checkpoint is there.
         {1,
          {"watch", run, "--out", out, "--doc", "README.md", "--rules", "none.ini"},
-         "none.ini: No such file"},
+         "none.ini: no such file"},
         {1,
          {"watch", run, "--out", out, "--doc", "README.md", "--rules", bad},
          "bad.ini, line 2, character 7: expected a number"},

@@ -252,7 +252,7 @@ static void the_file_is_found_beside_weights_and_by_its_own_name(void **state) {
         config_close(c);
     }
     assert_null(config_open(files_path("absent/x.safetensors"), &e));
-    files_assert_error(&e, ERR_MISSING, "%s: No such file or directory",
+    files_assert_error(&e, ERR_MISSING, "%s: no such file or folder",
                        files_path("absent/config.json"));
 }
 

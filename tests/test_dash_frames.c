@@ -116,7 +116,10 @@ static void searches_wrap_and_say_so(void **state) {
         "key Esc\ncmd 50%\nexpect text @ 512 \ncmd +20\nexpect text @ 532 \ncmd -2\nexpect text @ "
         "530 \n"
         "cmd surprise max\nexpect the highest loss\nkey :\ntype nonsense\nkey Enter\n"
-        "expect no command\nkey Esc\nkey :\ntype goto 99999999\nkey Enter\nexpect text @ 1,023 \n",
+        "expect no command \"nonsense\"; . lists them; Esc leaves\nkey Esc\n"
+        "key :\ntype foo\nkey Enter\nreject did you mean\nkey Esc\n"
+        "key :\ntype gotp 3\nkey Enter\nexpect did you mean goto.; Esc leaves\nkey Esc\nkey "
+        ":\ntype goto 99999999\nkey Enter\nexpect text @ 1,023 \n",
         dir, LIST(MODEL, TEXT, "--length", "1k", "--snapshot", "34x110"));
     run_free(&r);
 }

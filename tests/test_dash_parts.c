@@ -116,6 +116,31 @@ static void text_of_files_is_shown_safely(void **state) {
     surface_close(&s);
 }
 
+static void hints_are_whole_or_left_out(void **state) {
+    (void)state;
+    static const struct {
+        int max;
+        const char *want;
+    } tries[] = {{99, "scale 0..32  t table  \\ filter"}, // 30 cells
+                 {30, "scale 0..32  t table  \\ filter"},
+                 {29, "scale 0..32  t table"},
+                 {19, "scale 0..32"},
+                 {10, "t table"},
+                 {3, ""}};
+    const char *const hint[] = {"scale 0..32", "t table", "\\ filter"};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        surface s;
+        err e = {0};
+        char line[256];
+        assert_true(surface_open(&s, 1, 60, &e));
+        assert_int_equal(surface_hints(&s, 0, 0, tries[i].max, 0, 0, hint, 3),
+                         (int)strlen(tries[i].want));
+        surface_line(&s, 0, line, sizeof line);
+        assert_string_equal(line, tries[i].want);
+        surface_close(&s);
+    }
+}
+
 static void glyph_sets_keep_blanks_where_they_are(void **state) {
     (void)state;
     for (uint32_t cp = 0; cp < 0x3000; cp++) {
@@ -520,6 +545,7 @@ int main(void) {
         cmocka_unit_test(rectangles_of_the_design_come_out),
         cmocka_unit_test(panels_never_overlap_and_fill_the_body),
         cmocka_unit_test(text_of_files_is_shown_safely),
+        cmocka_unit_test(hints_are_whole_or_left_out),
         cmocka_unit_test(glyph_sets_keep_blanks_where_they_are),
         cmocka_unit_test(filters_are_what_they_say),
         cmocka_unit_test(searches_find_bytes_and_patterns),

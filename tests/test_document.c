@@ -373,9 +373,9 @@ static void what_cannot_be_read_is_named(void **state) {
     char want[1200];
     snprintf(want, sizeof want, "%s: is a folder, need a file", files_folder());
     refused(files_folder(), &PLAIN, ERR_INPUT, want);
-    snprintf(want, sizeof want, "%s: No such file or directory", files_path("absent.txt"));
+    snprintf(want, sizeof want, "%s: no such file or folder", files_path("absent.txt"));
     refused(files_path("absent.txt"), &PLAIN, ERR_MISSING, want);
-    snprintf(want, sizeof want, "%s: No such file or directory", files_path("absent.npy"));
+    snprintf(want, sizeof want, "%s: no such file or folder", files_path("absent.npy"));
     refused(files_path("absent.npy"), &PLAIN, ERR_MISSING, want);
     document_options o = PLAIN;
     o.input = fopen("/dev/null", "w"); // a stream that cannot be read

@@ -324,7 +324,10 @@ static void names_of_all_kinds_find_their_row(void **state) {
     const char *near = NULL;
     assert_null(explain_find("gated_deltanett", &near));
     assert_string_equal(near, "gated_deltanet");
+    assert_null(explain_find("nonsense", &near));
+    assert_null(near);
     assert_null(explain_find("", &near));
+    assert_null(near);
     assert_null(explain_find("rwkv", &near));
     assert_non_null(strstr(explain_why_not("rwkv"), "RWKV-4"));
     assert_null(explain_why_not("nothing"));

@@ -225,7 +225,7 @@ static void damaged_headers_are_refused(void **state) {
                        file());
     err_clear(&e);
     assert_false(npy_read(files_path("absent.npy"), &a, &e));
-    files_assert_error(&e, ERR_MISSING, "%s: No such file or directory", files_path("absent.npy"));
+    files_assert_error(&e, ERR_MISSING, "%s: no such file or folder", files_path("absent.npy"));
 }
 
 static void every_shorter_file_is_refused(void **state) {

@@ -79,9 +79,9 @@ static void places_where_no_file_can_be_are_named(void **state) {
     files_text(files_path("plain"), "");
     refused(files_path("dir"), "is a folder, cannot write a file there");
     refused(files_path("plain/x"), "cannot write: Not a directory");
-    refused(files_path("absent/x"), "cannot write: No such file or directory");
+    refused(files_path("absent/x"), "cannot write: no such file or folder");
     refused("/dev/full", "is a device or pipe, only regular files are written");
-    refused("/proc/deltop-test", "cannot write: No such file or directory");
+    refused("/proc/deltop-test", "cannot write: no such file or folder");
     char name[400];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -190,7 +190,7 @@ static void all_that_is_unfinished_can_be_removed_at_once(void **state) {
     outfile_remove_all();
     assert_int_equal(files_count(files_folder()), 1); // b is finished and stays
     assert_false(outfile_commit(a, &e));
-    files_assert_error(&e, ERR_IO, "%s: cannot write: No such file or directory", files_path("a"));
+    files_assert_error(&e, ERR_IO, "%s: cannot write: no such file or folder", files_path("a"));
     outfile_close(a);
     outfile_close(b);
     outfile_remove_all();

@@ -98,6 +98,32 @@ static void rows_of_a_heat_map_may_have_a_numbered_axis(void **state) {
     free(text);
 }
 
+static void whole_edges_are_written_in_full(void **state) {
+    (void)state;
+    const double x[] = {9, 10, 210, 660, 1e6, 1234567.5}, cell[10] = {0};
+    figure *f = figure_new(FIG_HEATMAP, "map", "", "", NULL);
+    assert_true(figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, NULL));
+    assert_true(figure_heat(f, 2, 5, cell, x, NULL, "v", "", NAN, NAN, MAP_SEQUENTIAL, NULL));
+    figure_heat_rows(f, 1048576, 1);
+    is_csv(gallery_one(f), "figure,row,value,position 9..10 (tokens),position 10..210 (tokens),"
+                           "position 210..660 (tokens),position 660..1000000 (tokens),"
+                           "position 1000000..1234567.5 (tokens)\n"
+                           "map,1048576,v,0,0,0,0,0\n"
+                           "map,1048577,v,0,0,0,0,0\n");
+}
+
+static void columns_with_names_are_called_by_them(void **state) {
+    (void)state;
+    const double x[] = {0, 1, 2}, cell[] = {1, 2};
+    const char *row[] = {"L0"}, *head[] = {"H0", "H1"};
+    figure *f = figure_new(FIG_HEATMAP, "heads", "", "", NULL);
+    assert_true(figure_axis(&f->x, "head", "", SCALE_LINEAR, NULL));
+    assert_true(figure_axis(&f->y, "layer", "", SCALE_LINEAR, NULL));
+    assert_true(figure_heat(f, 1, 2, cell, x, row, "v", "", NAN, NAN, MAP_SEQUENTIAL, NULL));
+    assert_true(figure_heat_columns(f, head, NULL));
+    is_csv(gallery_one(f), "figure,layer,value,head H0,head H1\nheads,L0,v,1,2\n");
+}
+
 static void bars_carry_their_category(void **state) {
     (void)state;
     const double y[] = {1e-7, NAN};
@@ -220,6 +246,8 @@ int main(void) {
         cmocka_unit_test(histograms_have_both_edges),
         cmocka_unit_test(heat_maps_have_a_line_for_each_row),
         cmocka_unit_test(rows_of_a_heat_map_may_have_a_numbered_axis),
+        cmocka_unit_test(whole_edges_are_written_in_full),
+        cmocka_unit_test(columns_with_names_are_called_by_them),
         cmocka_unit_test(bars_carry_their_category),
         cmocka_unit_test(tables_keep_their_columns_and_quote_what_needs_it),
         cmocka_unit_test(figures_with_one_header_share_it_and_others_begin_a_block),

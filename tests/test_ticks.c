@@ -64,6 +64,32 @@ static void loose_labels_enclose_the_data(void **state) {
     }
 }
 
+// Counts of things: no 97.5 steps, no 1.25th exponent.
+static void labels_of_counts_are_whole_and_inside_when_few(void **state) {
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        double lo = floor(100 * sin(i)), hi = lo + pow(10, i % 70 / 10.0) * (1 + cos(3 * i)) / 2;
+        int m = 2 + i % 12;
+        ticks t;
+        if (!ticks_find_whole(lo, hi, m, &t))
+            continue;
+        for (int k = 0; k < t.n; k++)
+            assert_true(ticks_at(&t, k) == rint(ticks_at(&t, k)));
+        assert_int_equal(ticks_decimals(&t, 1), 0);
+        if (hi - lo < m)
+            assert_int_equal(t.n, (int)(hi - lo) + 1);
+        else
+            assert_true(t.n >= 2);
+    }
+    ticks t;
+    assert_true(ticks_find_whole(13.3, 14.7, 5, &t));
+    assert_true(t.n == 1 && ticks_at(&t, 0) == 14);
+    assert_true(ticks_find_whole(14.1, 14.9, 5, &t));
+    assert_int_equal(t.n, 0);
+    assert_true(ticks_find_whole(0, 1e307, 5, &t));
+    assert_false(ticks_find_whole(1, 1, 5, &t));
+}
+
 static void labels_are_whole_multiples_and_zero_is_zero(void **state) {
     (void)state;
     ticks t;
@@ -200,6 +226,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_agree_with_the_reference_table),
         cmocka_unit_test(loose_labels_enclose_the_data),
+        cmocka_unit_test(labels_of_counts_are_whole_and_inside_when_few),
         cmocka_unit_test(labels_are_whole_multiples_and_zero_is_zero),
         cmocka_unit_test(ranges_that_are_none_are_refused_and_can_be_widened),
         cmocka_unit_test(extreme_ranges_end),

@@ -204,6 +204,7 @@ static figure *draw_boundary(const pair *const *p, size_t n, bool gate, const ch
         !figure_axis(&f->y, gate ? "decay g" : "|H| over |H| before", "1", SCALE_LINEAR, e) ||
         !figure_mark(f, MARK_X, 0, "boundary", e))
         goto fail;
+    f->x.whole = true;
     for (size_t m = 0; m < n; m++) {
         int layer = 0, head = 0;
         if (!best_head(p[m], gate ? BOUNDARY_AUC_GATE : BOUNDARY_AUC_NORM, &layer, &head))

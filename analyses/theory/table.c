@@ -121,8 +121,8 @@ static int match(const theory *t, const char *name) {
 }
 
 const theory *theory_find(const char *name, int *n, err *e) {
-    int best = 99;
-    const char *near = "s3";
+    int best = text_near(name) + 1;
+    const char *near = NULL;
     for (size_t i = 0; i < n_theories; i++) {
         const theory *t = &theories[i];
         int got = match(t, name);
@@ -140,9 +140,8 @@ const theory *theory_find(const char *name, int *n, err *e) {
             near = t->name;
         }
     }
-    err_set(e, ERR_USAGE,
-            "theory %s: no such construction; the nearest is %s (deltop theory --list)",
-            text_show(name), near);
+    err_set(e, ERR_USAGE, "theory %s: no such construction%s%s (deltop theory --list)",
+            text_show(name), near ? "; the nearest is " : "", near ? near : "");
     return NULL;
 }
 

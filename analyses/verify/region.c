@@ -28,15 +28,16 @@ static figure *map(double c, err *e) {
     }
     for (int i = 0; i <= CELLS; i++)
         x[i] = 2.0 * i / CELLS;
-    snprintf(sub, sizeof sub,
-             "keys at cosine %g; complex on %.2g %% of the square; grey: real eigenvalues", c,
+    snprintf(sub, sizeof sub, "keys at cosine %g; complex on %.2g %% of the square", c,
              100.0 * (double)turning / (CELLS * CELLS));
     figure *f = figure_new(FIG_HEATMAP, "prop1-region",
                            "rotation angle of a product F2 F1 of two factors", sub, e);
     bool ok = f && figure_axis(&f->x, "beta 1", "1", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "beta 2", "1", SCALE_LINEAR, e);
     ok = ok && figure_all_nan(f, "real everywhere: no product of two factors turns anything", e) &&
-         figure_heat(f, CELLS, CELLS, cell, x, NULL, "angle", "degrees", 0, 180, MAP_SEQUENTIAL, e);
+         figure_heat(f, CELLS, CELLS, cell, x, NULL, "angle", "degrees", 0, 180, MAP_SEQUENTIAL,
+                     e) &&
+         figure_heat_missing(f, "real eigenvalues", e);
     if (ok)
         figure_heat_rows(f, 0, 2.0 / CELLS);
     free(cell);

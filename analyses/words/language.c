@@ -273,8 +273,10 @@ bool language_figures(const language_result *r, size_t n, const char *how, figur
     figure *f = figure_new(FIG_CURVES, "words-language", title, sub, e);
     bool ok = f && figure_axis(&f->x, "length of the expression", "tokens", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "scaled accuracy", "0 chance, 1 perfect", SCALE_LINEAR, e);
-    if (ok)
+    if (ok) {
+        f->x.whole = true;
         f->y.hi = 1.05;
+    }
     for (size_t i = 0; ok && i < n; i++)
         ok = curve(f, &r[i], e);
     ok = ok && figure_mark(f, MARK_Y, 0, "chance", e);

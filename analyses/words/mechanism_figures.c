@@ -31,21 +31,30 @@ static bool add_cells(figure *f, const mechanism_head *h, const word_task *t, er
     double *cell = mem_alloc(rows * cols, sizeof *cell, "cells", e);
     double *x = mem_alloc(cols + 1, sizeof *x, "cells", e);
     char(*name)[40] = mem_alloc(rows, sizeof *name, "cells", e);
+    char(*id)[24] = mem_alloc(cols, sizeof *id, "cells", e);
     const char **label = mem_alloc(rows, sizeof *label, "cells", e);
-    bool ok = cell && x && name && label;
+    const char **element = mem_alloc(cols, sizeof *element, "cells", e);
+    bool ok = cell && x && name && id && label && element;
     for (size_t j = 0; ok && j < rows; j++) {
         snprintf(name[j], sizeof name[j], "micro-step %zu", j + 1);
         label[j] = name[j];
         for (size_t g = 0; g < cols; g++)
             cell[j * cols + g] = h->beta[g * rows + j];
     }
+    for (size_t g = 0; ok && g < cols; g++) {
+        snprintf(id[g], sizeof id[g], "%zu", g);
+        element[g] = id[g];
+    }
     for (size_t g = 0; ok && g <= cols; g++)
         x[g] = (double)g;
-    ok = ok && figure_heat(f, rows, cols, cell, x, label, "beta", "1", 0, 2, MAP_SEQUENTIAL, e);
+    ok = ok && figure_heat(f, rows, cols, cell, x, label, "beta", "1", 0, 2, MAP_SEQUENTIAL, e) &&
+         figure_heat_columns(f, element, e);
     free(cell);
     free(x);
     free(name);
+    free(id);
     free(label);
+    free(element);
     return ok;
 }
 
@@ -120,6 +129,7 @@ static figure *components(const mechanism *x, const word_task *t, const char *mo
     bool ok = f && figure_axis(&f->x, "principal directions", "count", SCALE_LINEAR, e) &&
               figure_axis(&f->y, "share", "fraction", SCALE_LINEAR, e);
     if (ok) {
+        f->x.whole = true;
         f->x.lo = f->y.lo = 0;
         f->x.hi = MECHANISM_PCA;
         f->y.hi = 1.05;

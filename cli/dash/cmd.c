@@ -96,10 +96,11 @@ bool cmd_run(dash *d, const scene *x, const char *line, err *e) {
         rest[k - 1] = 0;
     const cmd *c = cmd_find(name);
     if (!c) {
-        size_t many, best = 3;
+        size_t many;
+        int best = text_near(name) + 1;
         const cmd *all = cmd_table(&many), *near = NULL;
         for (size_t i = 0; i < many; i++) {
-            size_t away = (size_t)text_distance(name, all[i].name, (int)best);
+            int away = text_distance(name, all[i].name, best);
             if (away < best) {
                 best = away;
                 near = &all[i];

@@ -114,7 +114,7 @@ static bool open_file(dash *d, const scene *x, const char *rest, err *e) {
     if (!*rest)
         return err_set(e, ERR_USAGE, "open: expected a document, or b and a model");
     if (stat(rest, &st) != 0)
-        return err_set(e, ERR_MISSING, "%s: %s", text_show(rest), strerror(errno));
+        return err_set(e, ERR_MISSING, "%s: %s", text_show(rest), err_system(errno));
     if (S_ISDIR(st.st_mode))
         return err_set(e, ERR_USAGE, "%s is a folder; a second model is opened by open b",
                        text_show(rest));

@@ -258,7 +258,7 @@ char *export_number(const char *dir, const char *stem, err *e) {
             return path;
         }
         if (errno != EEXIST) {
-            err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+            err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
             free(path);
             return NULL;
         }

@@ -244,7 +244,7 @@ static bool turn(looper *l, err *e) {
     struct pollfd p[] = {
         {STDIN_FILENO, POLLIN, 0}, {worker_fd(a->w), POLLIN, 0}, {tty_signals_fd(), POLLIN, 0}};
     if (poll(p, 3, ms) < 0 && errno != EINTR)
-        return err_set(e, ERR_IO, "poll: %s", strerror(errno));
+        return err_set(e, ERR_IO, "poll: %s", err_system(errno));
     if (!take_signals(l, e))
         return false;
     bool keys = false;

@@ -263,6 +263,11 @@ static void draw_prompt(surface *s, const scene *x, rect r) {
     }
     int at = surface_text(s, r.y, r.x, r.w, ATTR_BOLD, INK_PLAIN, from);
     const char *side = p->error[0] ? p->error : p->offers;
+    // The line stays open, so that it can be mended: how to get rid of it is said with the error.
+    const char *leave = p->error[0] ? "; Esc leaves" : "";
+    int tail = surface_width(leave), width = surface_width(side) + tail;
+    if (width > r.w) // the reason before the way out
+        leave = "", width -= tail, tail = 0;
     if (p->error[0] && p->error_at >= 0) {
         cell *c = surface_at(s, r.y, r.x + 1 + p->error_at - shift);
         if (c)
@@ -270,13 +275,15 @@ static void draw_prompt(surface *s, const scene *x, rect r) {
     }
     // An error without room to be read behind the line covers its end: the next key shows that again.
     at += 3;
-    if (p->error[0] && at + surface_width(side) > r.w && r.w - at < ERROR_ROOM) {
-        at = r.w > surface_width(side) ? r.w - surface_width(side) : 0;
+    if (p->error[0] && at + width > r.w && r.w - at < ERROR_ROOM) {
+        at = r.w > width ? r.w - width : 0;
         surface_fill(s, (rect){r.y, r.x + at, 1, r.w - at}, 0, 0, INK_PLAIN);
     }
-    if (*side)
-        surface_text(s, r.y, r.x + at, r.w - at, p->error[0] ? ATTR_BOLD : ATTR_DIM,
-                     p->error[0] ? INK_WARN : INK_PLAIN, side);
+    if (!*side)
+        return;
+    int attr = p->error[0] ? ATTR_BOLD : ATTR_DIM, ink = p->error[0] ? INK_WARN : INK_PLAIN;
+    at += surface_text(s, r.y, r.x + at, r.w - at - tail, attr, ink, side);
+    surface_text(s, r.y, r.x + at, r.w - at, attr, ink, leave);
 }
 
 static rect prompt_row(const scene *x) {

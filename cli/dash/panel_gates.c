@@ -148,6 +148,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         figure *f = figure_new(FIG_CURVES, kind ? "angles" : "gates", title, sub, e);
         ok = f && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
              figure_axis(&f->y, kind ? "angle" : "factor", kind ? "degrees" : "1", SCALE_LINEAR, e);
+        if (ok)
+            f->x.whole = true;
         int drawn = 0;
         for (int i = 0; ok && i < n && k > 0; i++) {
             if (!row[i].v || (row[i].hi == 90) != (kind == 1))

@@ -224,10 +224,13 @@ static void draw_grid(surface *s, rect r, const scene *x, const range *n) {
         surface_text(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
                      r.w > 48 ? "[] cursor  * marked  ? not computed  x ablated"
                               : "[] cursor * marked ? not yet x off");
-    if (y < r.y + r.h && n->n)
-        surface_printf(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN,
-                       "scale %g..%g  U unmark all  t table  \\ filter", round4(n->lo),
-                       round4(n->hi));
+    if (y < r.y + r.h && n->n) {
+        char scale[64];
+        snprintf(scale, sizeof scale, "scale %g..%g", round4(n->lo), round4(n->hi));
+        const char *const hint[] = {scale, "U unmark all", "t table", "\\ filter"};
+        surface_hints(s, y++, r.x + 1, r.w - 1, ATTR_DIM, INK_PLAIN, hint,
+                      sizeof hint / sizeof *hint);
+    }
 }
 
 static void draw(surface *s, rect r, const scene *x) {
@@ -280,8 +283,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     char title[300], sub[256];
     size_t rows = (size_t)c->n_layers, cols = (size_t)c->widest;
     double cell[rows * cols + 1], edge[cols + 1];
-    char names[rows + 1][24];
-    const char *label[rows + 1];
+    char names[rows + 1][24], columns[cols + 1][24];
+    const char *label[rows + 1], *head[cols + 1];
     for (size_t L = 0; L < rows; L++) {
         snprintf(names[L], sizeof names[L], "L%zu", L);
         label[L] = names[L];
@@ -293,6 +296,10 @@ static bool make_figures(const scene *x, figures *out, err *e) {
                 cell[L * cols + h] = NAN;
         }
     }
+    for (size_t h = 0; h < cols; h++) {
+        snprintf(columns[h], sizeof columns[h], "H%zu", h);
+        head[h] = columns[h];
+    }
     for (size_t h = 0; h <= cols; h++)
         edge[h] = (double)h;
     metric_title(x, sub, sizeof sub);
@@ -302,11 +309,12 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     range g = range_of(x);
     figure *f = figure_new(FIG_HEATMAP, "heads", title, sub, e);
     bool signed_map = other_run(x) || x->d->look.metric == METRIC_ABL;
-    bool ok = f && figure_axis(&f->x, "head", "number", SCALE_LINEAR, e) &&
-              figure_axis(&f->y, "layer", "number", SCALE_LINEAR, e) &&
+    bool ok = f && figure_axis(&f->x, "head", "", SCALE_LINEAR, e) &&
+              figure_axis(&f->y, "layer", "", SCALE_LINEAR, e) &&
               figure_heat(f, rows, cols, cell, edge, label, metric_name(x->d->look.metric),
                           x->d->look.metric == METRIC_ABL ? "nats/token" : "1", g.lo, g.hi,
-                          signed_map ? MAP_DIVERGING : MAP_SEQUENTIAL, e);
+                          signed_map ? MAP_DIVERGING : MAP_SEQUENTIAL, e) &&
+              figure_heat_columns(f, head, e);
     if (!ok) {
         figure_free(f);
         return false;

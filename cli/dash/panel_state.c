@@ -130,6 +130,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
             ok = f && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
                  figure_axis(&f->y, axis[i][0], axis[i][1], SCALE_LINEAR, e) &&
                  figures_add(out, f, e);
+            if (ok)
+                f->x.whole = true;
         }
         size_t k = 0;
         bool any = false;

@@ -262,7 +262,7 @@ bool script_play(app *a, const char *path, const char *frames, err *e) {
     bool ok = true;
     if (!f)
         return err_set(e, ERR_MISSING, "%s: cannot be opened: %s", text_show(path),
-                       strerror(errno));
+                       err_system(errno));
     if (frames && !output_make_folder(frames, e))
         ok = false;
     while (ok && fgets(line, sizeof line, f)) {
@@ -287,7 +287,7 @@ bool script_play(app *a, const char *path, const char *frames, err *e) {
             break;
     }
     if (ok && ferror(f)) // a folder opens like a file and fails here
-        ok = err_set(e, ERR_IO, "%s: cannot be read: %s", text_show(path), strerror(errno));
+        ok = err_set(e, ERR_IO, "%s: cannot be read: %s", text_show(path), err_system(errno));
     fclose(f);
     return ok;
 }

@@ -121,6 +121,17 @@ int surface_printf(surface *s, int y, int x, int max, int attr, int ink, const c
     return surface_text(s, y, x, max, attr, ink, buf);
 }
 
+int surface_hints(surface *s, int y, int x, int max, int attr, int ink, const char *const *hint,
+                  int n) {
+    int used = 0;
+    for (int i = 0; i < n; i++) {
+        int gap = used ? 2 : 0;
+        if (used + gap + surface_width(hint[i]) <= max)
+            used += gap + surface_text(s, y, x + used + gap, max - used - gap, attr, ink, hint[i]);
+    }
+    return used;
+}
+
 int surface_right(surface *s, int y, int x, int max, int attr, int ink, const char *text) {
     int w = surface_width(text);
     if (w > max)

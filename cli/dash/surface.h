@@ -45,6 +45,9 @@ int surface_text(surface *s, int y, int x, int max, int attr, int ink, const cha
 int surface_bytes(surface *s, int y, int x, int max, int attr, int ink, const char *text, size_t n);
 int surface_printf(surface *s, int y, int x, int max, int attr, int ink, const char *fmt, ...)
     __attribute__((format(printf, 7, 8)));
+// Hints of a row, two blanks apart: each whole or not at all, and the next one that fits instead.
+int surface_hints(surface *s, int y, int x, int max, int attr, int ink, const char *const *hint,
+                  int n);
 // Right-aligned so that the last cell is x + max - 1. Returns the first column used.
 int surface_right(surface *s, int y, int x, int max, int attr, int ink, const char *text);
 // A braille dot at dot row y (four a cell) and dot column x (two a cell) of the whole surface. Dots of

@@ -65,7 +65,7 @@ static void set(int n, void (*handler)(int), struct sigaction *old) {
 
 bool tty_signals_install(err *e) {
     if (pipe2(fd, O_NONBLOCK | O_CLOEXEC) != 0)
-        return err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
+        return err_set(e, ERR_IO, "no pipe: %s", err_system(errno));
     for (int i = 0; i < NOTED; i++) {
         set(noted[i], note, &before[i]);
         // A shell without job control, or nohup, has asked for these to be ignored.

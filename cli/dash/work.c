@@ -243,7 +243,7 @@ worker *worker_start(const options *o, const char *marks, int64_t state_mem, err
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->asked, NULL);
     if (pipe2(w->fd, O_NONBLOCK | O_CLOEXEC) != 0) {
-        err_set(e, ERR_IO, "no pipe: %s", strerror(errno));
+        err_set(e, ERR_IO, "no pipe: %s", err_system(errno));
         free(w);
         return NULL;
     }
@@ -255,7 +255,7 @@ worker *worker_start(const options *o, const char *marks, int64_t state_mem, err
     pthread_sigmask(SIG_SETMASK, &kept, NULL);
     if (rc == 0)
         return w;
-    err_set(e, ERR_NOMEM, "no thread: %s", strerror(rc));
+    err_set(e, ERR_NOMEM, "no thread: %s", err_system(rc));
     close(w->fd[0]);
     close(w->fd[1]);
     free(w);

@@ -84,6 +84,9 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad) {
     if (v - u <= 1e-12 * fmax(fabs(u), fabs(v)) || v - u < 1e-290) {
         if (is_log(a->scale))
             u -= 0.5, v += 0.5; // one octave around a single value
+        else if (spec->whole)
+            u -= u >= 1 || u < 0,
+                v += 1; // its neighbours among the whole numbers, no count below 0
         else
             ticks_widen(&u, &v);
         by = 0;
@@ -155,13 +158,14 @@ static void linear_ticks(axes *a, const axis *spec, int want, bool ascii, int *f
     double lo = a->lo, hi = a->hi;
     *factor = 0;
     // Nobody counts half tokens.
-    while (spec->tokens && want > 2 && ticks_find(lo, hi, want, false, &t) && ticks_step(&t) < 1)
-        want--;
-    if (!ticks_find(lo, hi, want, false, &t))
+    bool whole = spec->tokens || spec->whole;
+    if (!(whole ? ticks_find_whole(lo, hi, want, &t) : ticks_find(lo, hi, want, false, &t)))
         return;
     *factor = spec->tokens ? 0 : ticks_factor(lo, hi);
     double by = pow(10, *factor);
     int decimals = ticks_decimals(&t, by);
+    if (whole && decimals > 0) // 97500 steps, not 97.5 thousands
+        *factor = 0, by = 1, decimals = 0;
     if (decimals > 12)
         decimals = 12;
     for (int i = 0; i < t.n; i++) {
@@ -221,12 +225,20 @@ static void log10_ticks(axes *a, int want, bool ascii) {
 char *axes_title(const char *name, const char *unit, char *buf, size_t size) {
     char a[AXES_TITLE / 2], b[AXES_TITLE / 2 - 8];
     text_escape(name, strlen(name), a, sizeof a);
+    unit = unit_shown(unit);
     text_escape(unit, strlen(unit), b, sizeof b);
     if (*b)
         snprintf(buf, size, "%s%s(%s)", a, *a ? " " : "", b);
     else
         snprintf(buf, size, "%s", a);
     return buf;
+}
+
+int axes_labels(const axes *a) {
+    int n = 0;
+    for (int i = 0; i < a->n; i++)
+        n += a->tick[i].label[0] != 0;
+    return n;
 }
 
 void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
@@ -247,9 +259,7 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
         log10_ticks(a, want, ascii);
         break;
     }
-    int labels = 0;
-    for (int i = 0; i < a->n; i++)
-        labels += a->tick[i].label[0] != 0;
+    int labels = axes_labels(a);
     bool one_token = spec->tokens && labels && a->hi - a->lo < 1; // fractions mean nothing there
     if (labels < 2 && a->scale != SCALE_LINEAR &&
         !one_token) { // a short log axis: label it like a linear one
@@ -258,17 +268,41 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
     }
     a->power = factor;
     char unit[AXES_TITLE / 2 - 8], power[32];
-    const char *u = spec->unit ? spec->unit : "";
+    const char *u = unit_shown(spec->unit ? spec->unit : "");
     if (factor) {
         print_power(10, factor, ascii, power, sizeof power);
-        snprintf(unit, sizeof unit, "%s%s%.80s", power, strcmp(u, "1") && *u ? " " : "",
-                 strcmp(u, "1") ? u : "");
+        snprintf(unit, sizeof unit, "%s%s%.80s", power, *u ? " " : "", u);
     } else if (kilo) {
         snprintf(unit, sizeof unit, "%.80s%s1k = 1024", u, *u ? ", " : "");
     } else {
         snprintf(unit, sizeof unit, "%.100s", u);
     }
     axes_title(spec->name ? spec->name : "", unit, a->title, sizeof a->title);
+}
+
+void axes_ticks_room(axes *a, const axis *spec, int want, int most, bool ascii) {
+    enum { ENOUGH = 3 };
+    axes_ticks(a, spec, want, ascii);
+    if (a->scale != SCALE_LINEAR)
+        return;
+    for (int n = want + 1; axes_labels(a) < ENOUGH; n++) {
+        axes_ticks(a, spec, n <= most ? n : want, ascii);
+        if (n > most)
+            return;
+    }
+}
+
+void axes_x_ticks(axes *a, const figure *f, int want, bool ascii) {
+    axes_ticks(a, &f->x, want, ascii);
+    const heat *h = f->kind == FIG_HEATMAP ? f->heat : NULL;
+    if (!h || !h->col_label)
+        return;
+    size_t every = (h->cols + (size_t)want - 1) / (size_t)want;
+    a->n = 0;
+    for (size_t j = 0; j < h->cols; j += every) {
+        axes_tick *t = add(a, (h->x[j] + h->x[j + 1]) / 2);
+        text_escape(h->col_label[j], strlen(h->col_label[j]), t->label, AXES_LABEL);
+    }
 }
 
 static void span_marks(const figure *f, axes_span *x, axes_span *y) {

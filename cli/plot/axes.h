@@ -41,6 +41,15 @@ void axes_limits(axes *a, const axis *spec, const axes_span *s, double pad);
 // and no U+2212.
 void axes_ticks(axes *a, const axis *spec, int want, bool ascii);
 
+// The same with at least three labels on a linear axis, when up to `most` of them have room: one or
+// two say where a curve is, but not by how much it moves.
+void axes_ticks_room(axes *a, const axis *spec, int want, int most, bool ascii);
+
+int axes_labels(const axes *a); // ticks that carry one
+
+// As axes_ticks along x of a figure, where a heat map's columns may have names, at their middles.
+void axes_x_ticks(axes *a, const figure *f, int want, bool ascii);
+
 // Position of x between the limits: 0 at lo, 1 at hi, outside when x is; NaN for what the scale
 // cannot show.
 double axes_place(const axes *a, double x);
@@ -50,7 +59,7 @@ double axes_value(const axes *a, double place); // the inverse
 // edges), with the padding that its kind wants.
 void axes_of_figure(const figure *f, axes *x, axes *y, axes_span *x_span, axes_span *y_span);
 
-// "name (unit)" escaped, cut to fit.
+// "name (unit)" escaped, cut to fit; "name" for a plain number.
 char *axes_title(const char *name, const char *unit, char *buf, size_t size);
 
 #endif

@@ -115,9 +115,16 @@ void frame_x_ticks(panel *p) {
     // On an equal scale both axes are divided alike.
     double apart = p->f->equal_scale ? 36 : 46;
     for (int want = (int)(p->frame.w / apart); want >= 2; want--) {
-        axes_ticks(&p->x, &p->f->x, want, false);
-        if (!labels_touch(p))
-            return;
+        axes_x_ticks(&p->x, p->f, want, false);
+        if (labels_touch(p))
+            continue;
+        // One or two labels: perhaps more of them stand closer and still apart.
+        for (int more = want + 1; axes_labels(&p->x) < 3 && more <= 2 * want; more++) {
+            axes_x_ticks(&p->x, p->f, more, false);
+            if (axes_labels(&p->x) < 3 || labels_touch(p))
+                axes_x_ticks(&p->x, p->f, want, false);
+        }
+        return;
     }
 }
 

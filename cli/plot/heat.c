@@ -198,7 +198,7 @@ void heat_notes(panel *p) {
                    below + above ? percent : "", below + above ? "%" : "");
     }
     if (missing)
-        panel_note(p, "Hatched: not measured (%zu of %zu cells).", missing, all);
+        panel_note(p, "Hatched: %s (%zu of %zu cells).", heat_missing(m), missing, all);
     double px = p->frame.w * p->c->scale, py = p->frame.h * p->c->scale;
     if (px > 0 && ((double)m->cols > px || (double)m->rows > py))
         panel_note(p, "More cells than pixels (%zu x %zu): a pixel is the mean of its cells.",

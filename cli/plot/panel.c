@@ -149,11 +149,16 @@ static void make_equal(panel *p) {
     p->frame.h = h;
 }
 
+// On an equal scale both axes are divided alike. Lines of text have room every 14 points.
+static void ticks_upwards(const panel *p, axes *a, const axis *spec) {
+    axes_ticks_room(a, spec, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)),
+                    (int)(p->frame.h / 14), false);
+}
+
 static double bar_room(panel *p) {
     if (p->f->kind != FIG_HEATMAP || !p->f->heat || p->value.empty)
         return 0;
-    axes_ticks(&p->value, &p->f->heat->value, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)),
-               false);
+    ticks_upwards(p, &p->value, &p->f->heat->value);
     double w = 0;
     for (int i = 0; i < p->value.n; i++)
         w = fmax(w, canvas_text_width(p->c, p->value.tick[i].label, &text_tick));
@@ -165,21 +170,21 @@ static void layout(panel *p) {
     axes_of_figure(p->f, &p->x, &p->y, &p->x_span, &p->y_span);
     if (p->f->kind == FIG_HEATMAP && p->f->heat && p->f->heat->row_label)
         p->y.lo = 0, p->y.hi = p->f->heat->rows ? (double)p->f->heat->rows : 1;
-    axes_ticks(&p->x, &p->f->x, 6, false); // for the title; the right number comes below
+    axes_x_ticks(&p->x, p->f, 6, false); // for the title; the right number comes below
     if (p->f->kind == FIG_HEATMAP && p->f->heat)
         heat_limits(p);
     collect_notes(p);
     double top = head(p, false), bottom = foot(p, 0, false) + legend_below(p) + frame_bottom(p);
     p->frame.y = p->box.y + top;
     p->frame.h = p->box.h - top - bottom;
-    axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
+    ticks_upwards(p, &p->y, &p->f->y);
     double left = frame_left(p), right = fmax(10, legend_right(p)) + bar_room(p);
     p->frame.x = p->box.x + left;
     p->frame.w = p->box.w - left - right;
     bool linear = p->x.scale == SCALE_LINEAR && p->y.scale == SCALE_LINEAR;
     if (p->f->equal_scale && linear && p->frame.w > 0 && p->frame.h > 0) {
         make_equal(p);
-        axes_ticks(&p->y, &p->f->y, (int)(p->frame.h / (p->f->equal_scale ? 36 : 30)), false);
+        ticks_upwards(p, &p->y, &p->f->y);
     }
     canvas_snap(p->c, &p->frame);
     frame_x_ticks(p);

@@ -29,7 +29,7 @@ static void put_bytes(png_structp png, png_bytep data, size_t n) {
     failure *f = png_get_error_ptr(png);
     if (fwrite(data, 1, n, png_get_io_ptr(png)) == n)
         return;
-    snprintf(f->text, sizeof f->text, "cannot write: %s", strerror(errno));
+    snprintf(f->text, sizeof f->text, "cannot write: %s", err_system(errno));
     png_error(png, "write");
 }
 

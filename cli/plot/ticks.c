@@ -23,7 +23,7 @@ static double squared(double x) {
 typedef struct search {
     double lo, hi;
     int m;
-    bool loose;
+    bool loose, whole;
     ticks best;
 } search;
 
@@ -39,6 +39,8 @@ static double density_bound(int k, int m) {
 // Scores the labellings with this q, j, k, z for every start that touches the data.
 static void try_starts(search *c, int i, int j, int k, int z) {
     double unit = times_power(Q[i], z), step = j * unit, range = c->hi - c->lo;
+    if (c->whole && unit != rint(unit))
+        return;
     double from = floor(c->hi / step) * j - (double)(k - 1) * j, to = ceil(c->lo / step) * j;
     for (double s = from; s <= to; s++) {
         double lmin = times_power(s * Q[i], z), lmax = lmin + step * (k - 1);
@@ -69,19 +71,20 @@ static void try_powers(search *c, int i, int j, int k, double simple, double den
     }
 }
 
-bool ticks_find(double lo, double hi, int m, bool loose, ticks *t) {
+// Whether doubles resolve the range.
+static bool resolved(double lo, double hi) {
     double size = fmax(fabs(lo), fabs(hi));
-    if (!isfinite(lo) || !isfinite(hi) || !(hi - lo > 1e-12 * size) || !isfinite(hi - lo) ||
-        hi - lo < 1e-290)
-        return false;
-    search c = {.lo = lo, .hi = hi, .m = m < 2 ? 2 : m, .loose = loose, .best.score = -1e9};
+    return isfinite(lo) && isfinite(hi) && hi - lo > 1e-12 * size && isfinite(hi - lo) &&
+           hi - lo >= 1e-290;
+}
+
+// The best of all candidates; c.best is what they have to surpass.
+static ticks best_of(search c) {
     for (int j = 1;; j++)
         for (int i = 0; i < N_Q; i++) {
             double simple = 2 - i / (double)(N_Q - 1) - j;
-            if (total(simple, 1, 1) < c.best.score) {
-                *t = c.best; // every later q and j has a lower bound still
-                return true;
-            }
+            if (total(simple, 1, 1) < c.best.score)
+                return c.best; // every later q and j has a lower bound still
             for (int k = 2;; k++) {
                 double dense = density_bound(k, c.m);
                 if (total(simple, 1, dense) < c.best.score)
@@ -89,6 +92,27 @@ bool ticks_find(double lo, double hi, int m, bool loose, ticks *t) {
                 try_powers(&c, i, j, k, simple, dense);
             }
         }
+}
+
+bool ticks_find(double lo, double hi, int m, bool loose, ticks *t) {
+    if (!resolved(lo, hi))
+        return false;
+    *t = best_of((search){lo, hi, m < 2 ? 2 : m, .loose = loose, .best.score = -1e9});
+    return true;
+}
+
+bool ticks_find_whole(double lo, double hi, int m, ticks *t) {
+    if (!resolved(lo, hi))
+        return false;
+    if (m < 2)
+        m = 2;
+    if (hi - lo < m) {
+        double first = ceil(lo);
+        *t = (ticks){.n = (int)(floor(hi) - first) + 1, .start = (int64_t)first, .skip = 1, .q = 1};
+        return true;
+    }
+    *t = best_of((search){lo, hi, m, .whole = true, .best.score = -1e9});
+    return true;
 }
 
 double ticks_at(const ticks *t, int i) {

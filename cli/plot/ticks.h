@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 typedef struct ticks {
-    int n;         // labels, at least 2
+    int n;         // labels, at least 2 but for ticks_find_whole
     int64_t start; // the first label is start x q x 10^z
     int skip;      // j: multiples from one label to the next
     double q;
@@ -24,6 +24,10 @@ typedef struct ticks {
 // [lo, hi]; `loose` makes them enclose it. False when lo < hi does not hold, a bound is not
 // finite, or the range is below 1e-12 of the magnitude: widen with ticks_widen first.
 bool ticks_find(double lo, double hi, int m, bool loose, ticks *t);
+
+// The same for an axis that counts things: every label is a whole number. Fewer than m whole
+// numbers in [lo, hi] are all labelled, and there may be none or one of them.
+bool ticks_find_whole(double lo, double hi, int m, ticks *t);
 
 double ticks_at(const ticks *t, int i); // label i, 0 <= i < n; exactly 0 for zero
 double ticks_step(const ticks *t);

@@ -163,8 +163,8 @@ static bool put_document(assembly *a, size_t d, err *e) {
     bool ok =
         page_heading(&a->page, 2, e, "%s", output_document(r->out, d)) &&
         page_text(&a->page, e,
-                  "%" PRId64 " row%s of %" PRId64 " tokens, each from a zero state%s; %" PRId64
-                  " of the document's %" PRId64 " tokens are behind them%s%s. sha256 %s",
+                  "%" PRId64 " row%s of %" PRId64 " tokens, each from a zero state%s; unread after "
+                  "the last row: %" PRId64 " of the document's %" PRId64 " tokens%s%s. sha256 %s",
                   p->rows, p->rows == 1 ? "" : "s", p->length,
                   r->o->reset_at_bos ? ", emptied at document starts" : "", p->unread, p->tokens,
                   p->added[0] ? "; ids that the text does not hold: " : "", p->added, p->sha256) &&

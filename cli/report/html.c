@@ -110,9 +110,10 @@ static void put_head(FILE *out, const column *c) {
     fprintf(out, "<th%s scope=\"col\"><button type=\"button\">", c->num ? "" : " class=\"t\"");
     put(out, c->name);
     fputs("</button>", out);
-    if (c->unit[0]) {
+    const char *unit = unit_shown(c->unit);
+    if (*unit) {
         fputs("<small>", out);
-        put(out, c->unit);
+        put(out, unit);
         fputs("</small>", out);
     }
     fputs("</th>", out);

@@ -34,9 +34,10 @@ static void put_table(FILE *out, const figure *f) {
     for (size_t k = 0; k < f->n_columns; k++) {
         fputs("| ", out);
         put(out, f->columns[k].name);
-        if (f->columns[k].unit[0]) {
+        const char *unit = unit_shown(f->columns[k].unit);
+        if (*unit) {
             fputs(" (", out);
-            put(out, f->columns[k].unit);
+            put(out, unit);
             fputs(")", out);
         }
         fputs(" ", out);

@@ -18,7 +18,7 @@ static pid_t start(worker_fn fn, void *ctx, int worker, err *e) {
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0)
-        err_set(e, ERR_NOMEM, "cannot start a process: %s", strerror(errno));
+        err_set(e, ERR_NOMEM, "cannot start a process: %s", err_system(errno));
     if (pid != 0)
         return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -35,7 +35,7 @@ static void column_of_blocks(grid *g, int x, int top, int h, double share, int c
 
 static bool strip(const textplot *t, size_t i, const axes *x, axes *y, int h, bool last, err *e) {
     const series *s = &t->f->series[i];
-    axes_ticks(y, &t->f->y, h / 3, !t->utf8);
+    axes_ticks_room(y, &t->f->y, h / 3, h / 2, !t->utf8);
     int left = text_label_width(y) + 2, w = t->columns - left - 1;
     axes xt = *x;
     axes_ticks(&xt, &t->f->x, w / 11, !t->utf8);

@@ -304,12 +304,12 @@ static bool draw(const textplot *t, err *e) {
     for (size_t i = 0; i < f->n_marks; i++) // a row for the names of vertical marks
         a.top |= f->marks[i].kind == MARK_X;
     a.top |= panels > 1;
-    axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
+    axes_ticks_room(&a.y, &f->y, a.h / 3, a.h / 2, !t->utf8);
     a.left = text_label_width(&a.y) + 2;
     a.w = (t->columns - a.left) / panels - (f->n_series > 1 ? PANEL_GAP : 1);
     if (f->equal_scale && a.x.scale == SCALE_LINEAR && a.y.scale == SCALE_LINEAR) {
         make_equal(&a);
-        axes_ticks(&a.y, &f->y, a.h / 3, !t->utf8);
+        axes_ticks_room(&a.y, &f->y, a.h / 3, a.h / 2, !t->utf8);
         a.left = text_label_width(&a.y) + 2;
     }
     axes_ticks(&a.x, &f->x, a.w / (panels > 1 ? 8 : 11), !t->utf8);

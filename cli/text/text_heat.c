@@ -164,7 +164,7 @@ static void key(const picture *p) {
     at += 1 + grid_text(&g, at + 1, 0, hi, -1, GRID_PLAIN);
     at += 2 + grid_text(&g, at + 2, 0, title, -1, GRID_PLAIN);
     if (missing)
-        snprintf(signs, sizeof signs, "/ not measured");
+        snprintf(signs, sizeof signs, "/ %s", heat_missing(p->h));
     grid_text(&g, at + 3, 0, signs, -1, GRID_PLAIN);
     grid_print(&g, t->out);
     grid_close(&g);
@@ -232,7 +232,7 @@ bool text_heat(const textplot *t, err *e) {
     int n = (int)p->lines;
     if (!mark_names(p, e))
         goto done;
-    axes_ticks(&p->x, &t->f->x, p->w / 11, !t->utf8);
+    axes_x_ticks(&p->x, t->f, p->w / 11, !t->utf8);
     if (!grid_open(&g, t->columns, n + TEXT_X_ROWS, t->utf8, t->colour, e))
         goto done;
     for (int i = 0; i < n; i++) {

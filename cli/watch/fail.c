@@ -69,7 +69,7 @@ void watch_on_fail(const char *command, const char *path, int64_t step, const ch
     while ((got = pid < 0 ? -1 : waitpid(pid, &status, 0)) < 0 && pid > 0 && errno == EINTR) {
     }
     if (got < 0)
-        say_warning("option --on-fail: cannot start sh: %s", strerror(errno));
+        say_warning("option --on-fail: cannot start sh: %s", err_system(errno));
     else if (WIFSIGNALED(status))
         say_warning("option --on-fail: the command was ended by signal %d", WTERMSIG(status));
     else if (WEXITSTATUS(status))

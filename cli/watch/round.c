@@ -86,7 +86,7 @@ bool watch_round(const options *o, int64_t workers, const int64_t *step, int *co
     *bad = (watch_failures){0};
     j.told = tmpfile();
     if (!j.told)
-        return err_set(e, ERR_IO, "no temporary file: %s", strerror(errno));
+        return err_set(e, ERR_IO, "no temporary file: %s", err_system(errno));
     bool ok = workers_run(&how, work, &j, &ended, e);
     if (ok) {
         rewind(j.told);

@@ -41,7 +41,7 @@ static bool glance_at(const char *folder, glance *g, err *e) {
     DIR *d = opendir(folder);
     if (!d)
         return errno == ENOENT || // gone since it was listed
-               err_set(e, ERR_IO, "%s: %s", text_show(folder), strerror(errno));
+               err_set(e, ERR_IO, "%s: %s", text_show(folder), err_system(errno));
     for (struct dirent *f; (f = readdir(d));) {
         struct stat st;
         if (fstatat(dirfd(d), f->d_name, &st, 0) != 0 || !S_ISREG(st.st_mode))
@@ -158,7 +158,7 @@ bool watch_scan(watch_list *l, const char *dir, double settle, double now, err *
     struct stat st;
     if (stat(dir, &st) != 0)
         return err_set(e, errno == ENOENT ? ERR_MISSING : ERR_IO, "%s: %s", text_show(dir),
-                       errno == ENOENT ? "no such folder" : strerror(errno));
+                       errno == ENOENT ? "no such folder" : err_system(errno));
     if (!S_ISDIR(st.st_mode))
         return err_set(e, ERR_INPUT, "%s: is a file, need the folder of a training run",
                        text_show(dir));
