@@ -60,10 +60,6 @@ static bool axis_init(axis *a, const char *name, const char *unit, axis_scale sc
     return copy_text(&a->name, name, e) && copy_text(&a->unit, unit, e);
 }
 
-const char *unit_shown(const char *unit) {
-    return strcmp(unit, "1") == 0 ? "" : unit;
-}
-
 static void axis_reset(axis *a) {
     free(a->name);
     free(a->unit);

@@ -28,7 +28,7 @@ typedef enum {
 
 typedef struct axis {
     char *name; // "effective rank"
-    char *unit; // "of 64", "nats/token", "1" (a plain number); never NULL
+    char *unit; // "of 64", "nats/token", "1"; shown in parentheses; never NULL
     axis_scale scale;
     double lo, hi; // NaN: from the data
     bool tokens;   // counts tokens: 1k = 1024 labels when the range ends on a power of two
@@ -113,9 +113,6 @@ typedef struct figures {
     size_t n;
     int columns;
 } figures;
-
-// A unit as people read it: a plain number needs none, "" for "1". Files for programs keep it.
-const char *unit_shown(const char *unit);
 
 // All constructors copy what they are given. NULL and ERR_NOMEM on failure.
 figure *figure_new(figure_kind kind, const char *id, const char *title, const char *subtitle,

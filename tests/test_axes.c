@@ -76,11 +76,6 @@ static void log_axes_label_decades_and_large_numbers_lose_a_factor(void **state)
     axes_ticks(&a, &rate, 6, false);
     assert_string_equal(a.title, "rate (10\u2076 tokens/s)");
     assert_int_equal(a.power, 6);
-    rate.unit = "1"; // a plain number: nobody reads "(1)"
-    axes_ticks(&a, &rate, 6, true);
-    assert_string_equal(a.title, "rate (10^6)");
-    char title[64];
-    assert_string_equal(axes_title("beta", "1", title, sizeof title), "beta");
 }
 
 static void axes_of_counts_have_whole_labels(void **state) {

@@ -225,7 +225,6 @@ static void log10_ticks(axes *a, int want, bool ascii) {
 char *axes_title(const char *name, const char *unit, char *buf, size_t size) {
     char a[AXES_TITLE / 2], b[AXES_TITLE / 2 - 8];
     text_escape(name, strlen(name), a, sizeof a);
-    unit = unit_shown(unit);
     text_escape(unit, strlen(unit), b, sizeof b);
     if (*b)
         snprintf(buf, size, "%s%s(%s)", a, *a ? " " : "", b);
@@ -268,10 +267,11 @@ void axes_ticks(axes *a, const axis *spec, int want, bool ascii) {
     }
     a->power = factor;
     char unit[AXES_TITLE / 2 - 8], power[32];
-    const char *u = unit_shown(spec->unit ? spec->unit : "");
+    const char *u = spec->unit ? spec->unit : "";
     if (factor) {
         print_power(10, factor, ascii, power, sizeof power);
-        snprintf(unit, sizeof unit, "%s%s%.80s", power, *u ? " " : "", u);
+        snprintf(unit, sizeof unit, "%s%s%.80s", power, strcmp(u, "1") && *u ? " " : "",
+                 strcmp(u, "1") ? u : "");
     } else if (kilo) {
         snprintf(unit, sizeof unit, "%.80s%s1k = 1024", u, *u ? ", " : "");
     } else {

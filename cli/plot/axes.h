@@ -59,7 +59,7 @@ double axes_value(const axes *a, double place); // the inverse
 // edges), with the padding that its kind wants.
 void axes_of_figure(const figure *f, axes *x, axes *y, axes_span *x_span, axes_span *y_span);
 
-// "name (unit)" escaped, cut to fit; "name" for a plain number.
+// "name (unit)" escaped, cut to fit.
 char *axes_title(const char *name, const char *unit, char *buf, size_t size);
 
 #endif

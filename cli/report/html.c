@@ -110,10 +110,9 @@ static void put_head(FILE *out, const column *c) {
     fprintf(out, "<th%s scope=\"col\"><button type=\"button\">", c->num ? "" : " class=\"t\"");
     put(out, c->name);
     fputs("</button>", out);
-    const char *unit = unit_shown(c->unit);
-    if (*unit) {
+    if (c->unit[0]) {
         fputs("<small>", out);
-        put(out, unit);
+        put(out, c->unit);
         fputs("</small>", out);
     }
     fputs("</th>", out);

@@ -34,10 +34,9 @@ static void put_table(FILE *out, const figure *f) {
     for (size_t k = 0; k < f->n_columns; k++) {
         fputs("| ", out);
         put(out, f->columns[k].name);
-        const char *unit = unit_shown(f->columns[k].unit);
-        if (*unit) {
+        if (f->columns[k].unit[0]) {
             fputs(" (", out);
-            put(out, unit);
+            put(out, f->columns[k].unit);
             fputs(")", out);
         }
         fputs(" ", out);

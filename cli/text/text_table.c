@@ -21,8 +21,7 @@ static char *cell_text(const textplot *t, const column *c, size_t i, char *buf) 
 static int column_width(const textplot *t, const column *c) {
     char buf[CELL];
     int w = grid_width(grid_escape(c->name, t->utf8, buf, sizeof buf));
-    const char *shown = unit_shown(c->unit);
-    int unit = *shown ? grid_width(grid_escape(shown, t->utf8, buf, sizeof buf)) + 2 : 0;
+    int unit = *c->unit ? grid_width(grid_escape(c->unit, t->utf8, buf, sizeof buf)) + 2 : 0;
     w = unit > w ? unit : w;
     for (size_t i = 0; i < c->n; i++) {
         int one = grid_width(cell_text(t, c, i, buf));
@@ -58,7 +57,7 @@ static void row(const textplot *t, const int *width, size_t from, size_t to, lon
         if (i == -2) {
             grid_escape(c->name, t->utf8, buf, sizeof buf);
         } else if (i == -1) {
-            grid_escape(unit_shown(c->unit), t->utf8, buf, sizeof buf - 2);
+            grid_escape(c->unit, t->utf8, buf, sizeof buf - 2);
             snprintf(unit, sizeof unit, *buf ? "(%s)" : "%s", buf);
             s = unit;
         } else {
@@ -79,7 +78,7 @@ bool text_table(const textplot *t, err *e) {
     bool units = false;
     for (size_t j = 0; j < f->n_columns; j++) {
         width[j] = column_width(t, &f->columns[j]);
-        units |= *unit_shown(f->columns[j].unit) != 0;
+        units |= *f->columns[j].unit != 0;
     }
     for (size_t from = 1; from == 1 || from < f->n_columns;) {
         int used = width[0];
