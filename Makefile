@@ -229,5 +229,5 @@ uninstall: ## takes away what install put there
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /	/' | expand -t 16
 
-clean: ## remove what was built
-	rm -rf $(BUILD) build-asan build-tsan deltop demo-out bench-out
+clean: ## remove what was built, and the folders *-out
+	rm -rf $(BUILD) build-asan build-tsan deltop *-out/

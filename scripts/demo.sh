@@ -16,13 +16,14 @@ run inspect examples/small-deltaproduct2
 run loss $models $text --length 32k --out "$out"
 run erank $models $text --length 32k --out "$out"
 run spectrum $models $text --length 32k --out "$out"
-run report $models --doc $text --length 4k --rows 2 --out "$out/report"
+run report $models --doc $text --length 8k --rows 2 --out "$out/report"
 run bench --suite quick --out "$out"
 cat <<EOF
 
 What the pictures in $out show
-  loss.png      Past the training length of 512 tokens DeltaNet's loss climbs, DeltaProduct's climbs
-                less, the gated model's least (about what the text itself adds).
+  loss.png      Past the training length of 512 tokens DeltaNet's loss climbs most, DeltaProduct's
+                less, the gated model's least (about what the text itself adds). The three part
+                from 4k tokens on; before that their order changes.
   erank.png     DeltaNet's heads go on filling up; DeltaProduct's rank stays level; the gate keeps
                 the state low.
   spectrum.png  A DeltaNet token has real eigenvalues only; DeltaProduct's tokens can have complex

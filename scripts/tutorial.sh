@@ -1,5 +1,6 @@
 #!/bin/bash
-# Writes docs/tutorial.md: every command in it is run here, and what it printed stands below it.
+# Writes docs/tutorial.md: every command in it is run here, and what it printed stands below it; a line
+# of … stands for what is left out.
 #   scripts/tutorial.sh > docs/tutorial.md      (pictures go to docs/pictures/tutorial-*.png)
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,10 +11,13 @@ cp deltop "$work/"
 cd "$work"
 export LC_ALL=C.UTF-8
 
-# Prints a command to paste, and what it says; $lines cuts the output.
+# Prints a command to paste, and what it says; $lines cuts the output, and a line of … marks the cut.
 show() {
-    printf '```sh\n%s\n```\n\n```\n' "$*"
-    bash -c "$*" 2>&1 | sed -n "${lines:-1,999p}" | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
+    local said kept
+    said=$(bash -c "$*" 2>&1)
+    kept=$(sed -n "${lines:-1,\$p}" <<<"$said")
+    printf '```sh\n%s\n```\n\n```\n%s\n' "$*" "$kept"
+    [ "$kept" = "$said" ] || echo …
     printf '```\n\n'
 }
 # The same without what it says.
@@ -31,7 +35,8 @@ cat <<'EOF'
 
 No download, no GPU. Papers prove what linear RNNs can compute; `deltop theory` writes the models that the proofs describe, as checkpoints like any
 other. So you can look at a recurrent state and know what should be there. Paste the commands into a shell in the folder where you built `deltop`.
-(This page is made by `scripts/tutorial.sh`: what stands below a command is what it printed.)
+(This page is made by `scripts/tutorial.sh`. Below a command stands what it printed: a line of … marks where the rest is left out, and nothing stands where
+only the files that it wrote matter.)
 
 ## 1. Two mirrors make a rotation
 
@@ -58,8 +63,8 @@ cat <<'EOF'
 the transitions of single tokens and of windows of tokens do:
 
 EOF
-quietly ./deltop spectrum mod3 mod3/sample.npy --length 1025 --lyapunov 512 --out mod3-spectrum
-picture mod3-spectrum/spectrum.png mod3 "spectrum of the mod-3 counter"
+quietly ./deltop spectrum mod3 mod3/sample.npy --length 1025 --lyapunov 512 --out mod3-spectrum-out
+picture mod3-spectrum-out/spectrum.png mod3 "spectrum of the mod-3 counter"
 cat <<'EOF'
 Every eigenvalue lies on one of the three third roots of unity: that is what counting modulo 3 looks like. (The one at 0 is BOS, which writes the start state.) Nothing decays (half-lives of 500000
 tokens: the 1e-6 in FLA's L2 norm of a key takes that little).
@@ -80,8 +85,8 @@ The state is a permutation matrix (less its mean), whatever was read. So its eff
 EOF
 lines=1,9p show ./deltop erank s4 s4/sample.npy --length 4k
 cat <<'EOF'
-`./deltop s4 s4/sample.npy` opens the same in the dashboard: `?` lists the keys, the arrows move the cursor, `w` and `W` change the window, `q` leaves.
-`--snapshot ROWSxCOLS` prints one frame of it:
+`./deltop s4 s4/sample.npy` opens the same in the dashboard: `?` lists the keys, `Tab` goes to the next panel, the arrows move its cursor (over heads in
+panel 1, where this model has but one, over tokens in the curves), `w` and `W` change the window, `q` leaves. `--snapshot ROWSxCOLS` prints one frame of it:
 
 EOF
 show ./deltop view s4 s4/sample.npy --length 256 --snapshot 24x80 --window 4 --panels 1,2,4,5,6
@@ -142,8 +147,8 @@ cat <<'EOF'
 Proposition 1):
 
 EOF
-quietly ./deltop verify --plot prop1 --cos 0.5 --out prop1
-picture prop1/prop1.png prop1 "region of complex eigenvalues"
+quietly ./deltop verify --plot prop1 --cos 0.5 --out prop1-out
+picture prop1-out/prop1.png prop1 "region of complex eigenvalues"
 cat <<'EOF'
 ## Where to go on
 

@@ -638,6 +638,20 @@ static void the_example_of_the_documentation_is_read(void **state) {
     free(page);
 }
 
+// Its rules name only facts that a report gives.
+static void the_rules_of_the_examples_are_read(void **state) {
+    (void)state;
+    size_t n = 0;
+    char *text = files_read("examples/rules.ini", &n);
+    err e = {0};
+    rules r;
+    if (!read_text(text, &r, &e) || !rules_names_known(&r, NULL, &e))
+        fail_msg("%s", e.text);
+    assert_int_equal(r.n, 5);
+    rules_free(&r);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operators_mean_what_they_say),
@@ -663,6 +677,7 @@ int main(void) {
         cmocka_unit_test(bad_lines_name_file_and_line),
         cmocka_unit_test(names_are_those_of_the_documentation),
         cmocka_unit_test(the_example_of_the_documentation_is_read),
+        cmocka_unit_test(the_rules_of_the_examples_are_read),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
