@@ -281,7 +281,7 @@ const command command_bench = {
                "deltop bench --axis op=gdn --axis T=1k,4k,16k --axis H=4 --explain\n"
                "deltop bench --suite ci --device cuda --out run --external flashinfer.json\n"
                "deltop bench --ab ./deltop-before ./deltop --case gdn\n"
-               "deltop bench --git-bisect v0.1 HEAD --case gdn.B1.T512",
+               "deltop bench --git-bisect HEAD~10 HEAD --case gdn.B1.T512",
     .files = "bench.json, bench.csv, bench.md, bench.xml (JUnit), bench.png",
     .words = true,
     .takes = TAKES_OUTPUT | TAKES_SEED | TAKES_DEVICE | TAKES_THREADS,
