@@ -66,10 +66,9 @@ typedef enum { MAP_SEQUENTIAL, MAP_DIVERGING, MAP_CYCLIC } heat_map;
 
 typedef struct heat {
     size_t rows, cols;
-    double *cell; // [rows, cols], NaN = not measured
-    double *x;    // cols+1 edges along the x axis
-    char *
-        *col_label; // cols names ("H0") at the middles of the columns, NULL: use the edges' numbers
+    double *cell;     // [rows, cols], NaN = not measured
+    double *x;        // cols+1 edges along the x axis
+    char **col_label; // cols names ("H0") at columns' middles, NULL: numbers at their edges
     char **row_label; // rows names ("L0.H0"), NULL: use the y axis numbers
     double y0, dy;    // row i reaches from y0 + i dy to y0 + (i + 1) dy; dy 0: from i to i + 1
     axis value;       // name and unit of the colour bar; lo/hi NaN = from the data

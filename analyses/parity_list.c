@@ -46,7 +46,7 @@ bool parity_list(const char *folder, layer_file **list, size_t *n, err *e) {
     *n = 0;
     DIR *d = opendir(folder);
     if (!d)
-        return err_set(e, ERR_IO, "%s: %s", text_show(folder), strerror(errno));
+        return err_set(e, ERR_IO, "%s: %s", text_show(folder), err_system(errno));
     for (struct dirent *f; ok && (f = readdir(d));) {
         layer_file found;
         if (!is_of_layer(f->d_name, &found))

@@ -100,8 +100,7 @@ const command command_inspect = {
         "Family, sizes, state bytes, tokenizer, tensors in natural order with layers folded, what "
         "is missing and what nothing reads. Only headers are read, unless --stats or --strict asks "
         "for the values; no GPU is needed. A model that the loader would refuse, or of a family "
-        "that is "
-        "not known, is listed all the same, with the reason.\n"
+        "that is not known, is listed all the same, with the reason.\n"
         "State bytes are heads x K x V x 4 a layer; more micro-steps a token (n_h) do not enlarge "
         "a state. A tokenizer over 1 MiB is only looked at, unless --full or --strict.",
     .example = "deltop inspect examples/small-gated-deltaproduct2 --stats --include '*A_log'\n"

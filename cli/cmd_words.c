@@ -78,8 +78,10 @@ typedef struct job {
 // *of_file: what the task says stands in a file, the model's or the one that was named.
 static word_task *task_asked(const job *j, const char *model, bool *of_file, err *e) {
     const words_own *w = j->own;
-    *of_file = false;
     word_task *t = NULL, *file = task_of_model(model, e);
+    const word_task *const models = file;
+    bool named = false; // the file that --automaton names was read
+    *of_file = false;
     if (e->code != ERR_NONE)
         return NULL;
     if (w->group) {
@@ -90,7 +92,6 @@ static word_task *task_asked(const job *j, const char *model, bool *of_file, err
             task_free(t);
             t = file;
             file = NULL;
-            *of_file = true;
         }
     } else if (w->automaton) {
         t = task_named(w->automaton, e);
@@ -102,24 +103,23 @@ static word_task *task_asked(const job *j, const char *model, bool *of_file, err
                 text_show(w->automaton));
         else if (!t) {
             t = task_read(w->automaton, e);
-            *of_file = true;
+            named = true;
         }
         if (t && file && !file->g && strcmp(file->name, t->name) == 0) {
             task_free(t);
             t = file;
             file = NULL;
-            *of_file = true;
         }
     } else if (file) {
         t = file;
         file = NULL;
-        *of_file = true;
     } else {
         err_set(e, ERR_USAGE,
                 "%s: no group.json or automaton.json lies with the model; say which words with "
                 "--group, --automaton or --language",
                 text_show(model));
     }
+    *of_file = t && (named || t == models);
     task_free(file);
     if (t && w->order != NO_ORDER && !task_set_order(t, w->order == ORDER_LEFT, e)) {
         task_free(t);

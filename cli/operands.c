@@ -28,7 +28,7 @@ static bool holds(const char *folder, const char *name, err *e) {
     struct stat st;
     bool there = stat(path, &st) == 0;
     if (!there && errno != ENOENT && errno != ENOTDIR)
-        err_set(e, ERR_IO, "%s: %s", text_show(path), strerror(errno));
+        err_set(e, ERR_IO, "%s: %s", text_show(path), err_system(errno));
     free(path);
     return there;
 }
