@@ -26,14 +26,16 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 # one FOLDER/PROGRAM TEST: its output and verdict; a test that is not there passes nothing.
 one() {
-    local start verdict=FAILED
+    local start verdict=FAILED name log
+    name=$(basename "$1")
+    log=$logs/$name.$2 # two programs may have a test of the same name
     start=$(date +%s)
-    if stdbuf -oL "$1" "$2" > "$logs/$2" 2>&1; then
-        grep -q "^\[       OK \] $2\$" "$logs/$2" && verdict=passed
-        grep -q "^\[  SKIPPED \] $2\$" "$logs/$2" && verdict=skipped
+    if stdbuf -oL "$1" "$2" > "$log" 2>&1; then
+        grep -q "^\[       OK \] $2\$" "$log" && verdict=passed
+        grep -q "^\[  SKIPPED \] $2\$" "$log" && verdict=skipped
     fi
-    echo "== $(basename "$1") $2: $verdict, $(($(date +%s) - start)) s" >> "$logs/$2"
-    grep -vE "^\[(=+|  PASSED  )\]" "$logs/$2"
+    echo "== $name $2: $verdict, $(($(date +%s) - start)) s" >> "$log"
+    grep -vE "^\[(=+|  PASSED  )\]" "$log"
 }
 export -f one
 export logs
