@@ -215,6 +215,8 @@ static void release(assembly *a) {
         free(a->missing[i]);
     free(a->missing);
     free(a->pair);
+    free(a->has_writes);
+    free(a->has_boundaries);
     rule_outcomes_free(&a->outcomes);
     facts_free(&a->facts);
     page_free(&a->page);
@@ -229,7 +231,9 @@ static bool check_rules(assembly *a, err *e) {
 bool report_assemble(const report *r, int *code, err *e) {
     assembly a = {.r = r};
     a.pair = mem_zalloc(r->n_pairs, sizeof *a.pair, "results", e);
-    bool ok = a.pair != NULL;
+    a.has_writes = mem_zalloc(r->o->n_documents, sizeof *a.has_writes, "results", e);
+    a.has_boundaries = mem_zalloc(r->o->n_documents, sizeof *a.has_boundaries, "results", e);
+    bool ok = a.pair && a.has_writes && a.has_boundaries;
     for (size_t i = 0; ok && i < r->n_pairs; i++)
         ok = load_pair(&a, i, e);
     if (ok && a.n_there == 0)

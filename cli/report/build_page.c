@@ -138,16 +138,6 @@ static bool any_state(const assembly *a, size_t d) {
     return any;
 }
 
-static bool any_boundary(const assembly *a, size_t d) {
-    bool any = false;
-    for (size_t m = 0; m < a->r->o->n_models; m++) {
-        const assembly_pair *x = assembly_at(a, m, d);
-        for (int64_t i = 0; i < x->p.n && x->p.erank.n_layers; i++)
-            any = any || x->p.row[i].boundaries > 0;
-    }
-    return any;
-}
-
 static const report_pair *first_read(const assembly *a, size_t d) {
     for (size_t m = 0; m < a->r->o->n_models; m++)
         if (assembly_has(assembly_at(a, m, d)))
@@ -171,10 +161,11 @@ static bool put_document(assembly *a, size_t d, err *e) {
         report_overview_table(a, d, e) &&
         put_picture(a, d, "loss", "loss, difference to the first model, perplexity", e);
     if (ok && any_state(a, d))
-        ok = put_picture(a, d, "states", "effective rank and norm of the states", e) &&
-             put_picture(a, d, "writes", "delta-rule loss, write strength, half-life of the gates",
+        ok = put_picture(a, d, "states", "effective rank and norm of the states", e);
+    if (ok && a->has_writes[d])
+        ok = put_picture(a, d, "writes", "delta-rule loss, write strength, half-life of the gates",
                          e);
-    if (ok && any_boundary(a, d))
+    if (ok && a->has_boundaries[d])
         ok = put_picture(a, d, "boundaries", "gates and states around document boundaries", e);
     if (ok && r->o->n_models > 1)
         ok = page_fold(&a->page, e, "Loss of each model less each other's") &&

@@ -20,7 +20,8 @@ typedef struct assembly {
     facts facts;
     rule_outcomes outcomes; // of --rules
     page page;
-    bool has_trend; // trend.png is there
+    bool has_trend;                    // trend.png is there
+    bool *has_writes, *has_boundaries; // [documents] so are these of a document; owned
 } assembly;
 
 static inline bool assembly_has(const assembly_pair *x) {

@@ -134,6 +134,7 @@ static bool writes(assembly *a, size_t d, const pair *const *p, size_t n, err *e
     if (!report_signal_figures(p, n, a->r->how, &f, e))
         return false;
     bool ok = save_top(a, d, "writes", &f, e);
+    a->has_writes[d] = f.n > 0;
     figures_free(&f);
     return ok;
 }
@@ -143,6 +144,7 @@ static bool boundaries(assembly *a, size_t d, const pair *const *p, size_t n, er
     if (!report_boundary_figures(p, n, a->r->how, &f, e))
         return false;
     bool ok = save_top(a, d, "boundaries", &f, e);
+    a->has_boundaries[d] = f.n > 0;
     figures_free(&f);
     return ok;
 }
