@@ -12,7 +12,9 @@
 //   head_norms  y_h = sqrt(sum(x_h^2)) over the rows h n .. (h+1) n - 1, n = rows / H      x [H n, V],
 //               y [1, H], both exact; summed in double. Not finite where x_h is not, and only there.
 //
-// A zero head stays zero under both L2 forms (fault B59).
+// A zero head stays zero under both L2 forms (fault B59). Where a row's sum of squares (heads, L1: its sum)
+// overflows, the CPU gives NaN all along that row, never the 0 of a division by infinity. The CUDA kernels
+// give that 0.
 #include "core/backend.h"
 
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y);

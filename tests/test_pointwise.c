@@ -200,6 +200,40 @@ static void norms_of_heads(void **state) {
     backend_close(o.be);
 }
 
+// Values that a type holds and whose squares (L1: whose sum) it does not: NaN, never the 0 of a division by
+// infinity (15). The row beside them is as it would be alone.
+static void norms_that_overflow_are_no_numbers(void **state) {
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        const double huge = p ? 1.5e308 : 3e38;
+        const double x[] = {huge, 1, huge, 2, 3, 4, 1, 2};
+        for (int which = 0; which < 5; which++) {
+            if (which == 4 && p == 0)
+                continue; // float32 LayerNorm sums in double, which has room
+            ops o = begin(p ? PRECISION_F64 : PRECISION_F32);
+            const backend_ops *op = o.be->op;
+            double y[8];
+            mat m = put(&o, x, 2, 4);
+            if (which == 0)
+                op->rms_norm(o.be, m, MAT_NONE, 1e-6, m);
+            else if (which == 4)
+                op->layer_norm(o.be, m, MAT_NONE, MAT_NONE, 4, 1e-6, m);
+            else
+                op->normalize_heads(o.be, m, 4,
+                                    which == 1   ? HEAD_NORM_L2
+                                    : which == 2 ? HEAD_NORM_L2_FLOOR
+                                                 : HEAD_NORM_L1,
+                                    1e-6);
+            get(&o, m, y);
+            for (int i = 0; i < 4; i++)
+                if (!isnan(y[i]) || !isfinite(y[4 + i]) || y[5] == 0)
+                    fail_msg("norm %d in f%d: %g, and %g beside it", which, p ? 64 : 32, y[i],
+                             y[4 + i]);
+            backend_close(o.be);
+        }
+    }
+}
+
 // Blocks of every size from 1 to the row's length, widths 1 to 6, give the convolution of the row.
 static void the_convolution_does_not_depend_on_the_block(void **state) {
     (void)state;
@@ -338,6 +372,7 @@ int main(void) {
         cmocka_unit_test(activations_hold_at_the_ends),
         cmocka_unit_test(log_decays_are_never_positive),
         cmocka_unit_test(norms_of_heads),
+        cmocka_unit_test(norms_that_overflow_are_no_numbers),
         cmocka_unit_test(the_convolution_does_not_depend_on_the_block),
         cmocka_unit_test(attention_survives_large_scores),
         cmocka_unit_test(losses_and_likeliest_words),

@@ -509,6 +509,29 @@ static void losses_that_are_not_finite_are_findings(void **unused) {
     lines_free(&l);
 }
 
+// A pass that overflows from the first token on: no signal of any head is a number, so there is no picture
+// of them, and the page does not ask for one.
+static void a_model_without_one_number_has_a_page(void **unused) {
+    (void)unused;
+    tiny_model *m = tiny_load(DN);
+    tiny_tensor *t = tiny_get(m, "model.embeddings.weight");
+    for (int64_t i = 0; i < t->n; i++)
+        t->v[i] = 1e38f;
+    const char *model = keep(tiny_save(m, "huge")), *out = out_folder("huge-out");
+    tiny_free(m);
+    size_t n = 0;
+    char *tokenizer = files_read(DN "/tokenizer.json", &n);
+    files_write(files_path("huge/tokenizer.json"), tokenizer, n);
+    free(tokenizer);
+    run r =
+        report(0, WORDS(model, "--doc", TEXT, "--length", "64", "--device", "cpu", "--out", out));
+    run_free(&r);
+    char *page = files_read(files_path("huge-out/report.md"), &n);
+    run_holds(page, "63 losses are NaN or infinite.");
+    assert_null(strstr(page, "writes.png"));
+    free(page);
+}
+
 // A head that never writes has no rank; the others' growth is told all the same, and alike by every fact.
 static void a_head_without_a_state_hides_no_growth(void **unused) {
     (void)unused;
@@ -857,6 +880,7 @@ int main(void) {
         CASE(a_folder_that_may_not_be_written_is_told_before_the_work),
         CASE(a_damaged_model_is_named_and_the_others_are_read),
         CASE(losses_that_are_not_finite_are_findings),
+        CASE(a_model_without_one_number_has_a_page),
         CASE(a_head_without_a_state_hides_no_growth),
         CASE(a_pipe_is_refused_before_the_work),
         CASE(nothing_is_said_about_what_was_not_read),

@@ -7,6 +7,11 @@
 // Several partial sums, so that the loop vectorises without changing the order of additions.
 enum { LANES = 8 };
 
+// NaN for a sum that overflowed: divided by infinity, every value would become a harmless 0.
+static real in_range(real sum) {
+    return isinf(sum) ? (real)NAN : sum;
+}
+
 static real square_sum(const real *x, int64_t n) {
     real part[LANES] = {0};
     int64_t i = 0;
@@ -18,7 +23,7 @@ static real square_sum(const real *x, int64_t n) {
         sum += x[i] * x[i];
     for (int l = 0; l < LANES; l++)
         sum += part[l];
-    return sum;
+    return in_range(sum);
 }
 
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y) {
@@ -50,13 +55,14 @@ void FN(norm_heads)(backend *be, mat x, int64_t head_dim, head_norm kind, double
             real *a = row_of(x, t) + h * head_dim, sum = 0;
             if (kind == HEAD_NORM_L2)
                 sum = (real)sqrt((double)square_sum(a, head_dim) + eps);
-            else if (kind == HEAD_NORM_L2_FLOOR)
-                sum = (real)fmax(sqrt((double)square_sum(a, head_dim)), eps);
-            else
+            else if (kind == HEAD_NORM_L2_FLOOR) {
+                double root = sqrt((double)square_sum(a, head_dim));
+                sum = (real)(root < eps ? eps : root); // fmax would pass over NaN
+            } else
                 for (int64_t i = 0; i < head_dim; i++)
                     sum += a[i];
             if (kind == HEAD_NORM_L1)
-                sum += (real)eps;
+                sum = in_range(sum + (real)eps);
             for (int64_t i = 0; i < head_dim; i++)
                 a[i] /= sum;
         }
@@ -72,7 +78,7 @@ static void layer_group(const real *a, const real *w, const real *bias, int64_t 
     mean /= (double)n;
     for (int64_t i = 0; i < n; i++)
         var += ((double)a[i] - mean) * ((double)a[i] - mean);
-    double scale = 1 / sqrt(var / (double)n + eps);
+    double scale = isinf(var) ? NAN : 1 / sqrt(var / (double)n + eps);
     for (int64_t i = 0; i < n; i++) {
         double z = ((double)a[i] - mean) * scale;
         b[i] = (real)(z * (w ? (double)w[i] : 1) + (bias ? (double)bias[i] : 0));
