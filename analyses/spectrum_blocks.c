@@ -33,8 +33,16 @@ static bool add_ledger(spectrum_pass *p, spectrum_head *h, const transitions *x,
     double *all = mem_alloc((size_t)x->T, sizeof *all, "a ledger", e);
     if (!all)
         return false;
+    bool ok = true;
     be->op->ledger(be, x, all);
     for (int64_t t = 0; t < x->T; t++) {
+        // Windows and single values are samples; this sees every token. -inf is a singular one.
+        if (isnan(all[t]) || all[t] == INFINITY) {
+            ok = err_set(e, ERR_NUMERIC,
+                         "transition of token %lld: its determinant is not a finite number",
+                         (long long)(t0 + t));
+            break;
+        }
         int64_t at = (t0 + t) * p->r->points / p->r->T;
         if (h->ledger)
             h->ledger[p->row * p->r->T + t0 + t] = all[t];
@@ -46,7 +54,7 @@ static bool add_ledger(spectrum_pass *p, spectrum_head *h, const transitions *x,
         }
     }
     free(all);
-    return true;
+    return ok;
 }
 
 static bool run_window(spectrum_pass *p, spectrum_layer *l, const job *j, const transitions *x,
@@ -75,8 +83,8 @@ static bool run_job(spectrum_pass *p, spectrum_layer *l, const job *j, const tap
         return be->op->lyapunov(be, &x, j->first, j->n, h->lyapunov, e);
     default:
         x = last_tokens(x, T);
-        return spectrum_tokens_add(&h->tokens, &x, t0, p->r->T, be, e) &&
-               add_ledger(p, h, &x, t0, be, e);
+        return add_ledger(p, h, &x, t0, be, e) &&
+               spectrum_tokens_add(&h->tokens, &x, t0, p->r->T, be, e);
     }
 }
 
