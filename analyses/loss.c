@@ -67,9 +67,11 @@ static void stretches(loss_result *r) {
 bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
     r->scored = r->rows * r->n;
     r->mean = r->total_ppl = r->extrapolation = r->mean_lo = r->mean_hi = r->accuracy = NAN;
-    r->n_stretches = 0;
+    r->n_stretches = r->not_finite = 0;
     if (r->scored == 0)
         return true;
+    for (int64_t i = 0; i < r->scored; i++)
+        r->not_finite += !isfinite(r->loss[i]);
     double *means = mem_alloc((size_t)r->rows, sizeof *means, "means", e);
     double *scratch =
         mem_alloc((size_t)(resamples > 0 ? resamples : 1), sizeof *scratch, "resamples", e);
@@ -90,6 +92,18 @@ bool loss_summarise(loss_result *r, int resamples, uint64_t seed, err *e) {
     int64_t L = r->train_length;
     if (L >= 2 && r->n > L)
         r->extrapolation = mean_over(r, L, r->n) - mean_over(r, L / 2, L);
+    return true;
+}
+
+bool loss_check_finite(const loss_result *r, err *e) {
+    if (r->not_finite)
+        return err_set(e, ERR_NUMERIC, "%lld of %lld losses are not finite",
+                       (long long)r->not_finite, (long long)r->scored);
+    // A state may break behind the last token, which no loss shows.
+    for (int64_t i = 0; i < r->n_flags; i++)
+        if (r->flag[i].kind == FLAG_NOT_FINITE)
+            return err_set(e, ERR_NUMERIC, "row %lld, position %lld: %s", (long long)r->flag[i].row,
+                           (long long)r->flag[i].position, r->flag[i].what);
     return true;
 }
 

@@ -37,7 +37,8 @@ typedef struct loss_result {
     int64_t rows, n;        // n = tokens of a row - 1
     double *loss;           // [rows, n], owned
     // Filled by loss_summarise:
-    int64_t scored; // rows * n
+    int64_t scored;     // rows * n
+    int64_t not_finite; // of them
     double mean, total_ppl;
     double mean_lo, mean_hi; // 95% bootstrap over rows; NaN with fewer than 2 rows
     double accuracy;         // share of tokens that were the likeliest
@@ -50,6 +51,9 @@ typedef struct loss_result {
     int64_t right;     // tokens that were the likeliest, counted while reading
     uint64_t ids_mark; // equal for models that read the same tokens; filled while reading
 } loss_result;
+
+// Whether every loss, and every state that was looked at, is finite; else *e says what is not.
+bool loss_check_finite(const loss_result *r, err *e);
 
 // NULL-safe free; init copies the names and allocates the losses as NaN.
 bool loss_init(loss_result *r, const char *model, const char *document, int64_t rows, int64_t n,

@@ -381,6 +381,14 @@ static bool pictures(job *j, err *e) {
     return ok;
 }
 
+// Everything is written by now; a pipeline must still see that it holds what is no number.
+static bool check_ranks(const job *j, err *e) {
+    for (size_t i = 0; i < j->n; i++)
+        if (!erank_check_ranks(&j->r[i], e))
+            return results_no_number(j->r[i].model, j->r[i].document, e);
+    return true;
+}
+
 static int run(const options *o, err *e) {
     const own_options *given = o->own;
     if (given->compat == COMPAT_AUTHORS && options_given(o, "cut")) {
@@ -394,7 +402,7 @@ static int run(const options *o, err *e) {
     j.r = ok ? mem_zalloc(o->n_models * o->n_documents, sizeof *j.r, "results", e) : NULL;
     ok = j.r && to_ints(&o->layers, &j.layers, e) && to_ints(&o->heads, &j.heads, e);
     ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
-         results_finish(j.out, "erank.json", j.results, e);
+         results_finish(j.out, "erank.json", j.results, e) && check_ranks(&j, e);
     for (size_t i = 0; i < j.n; i++)
         erank_free(&j.r[i]);
     free(j.r);
@@ -417,7 +425,9 @@ const command command_erank = {
         "state has none (NaN). Growth compares the tokens past the training length with the second "
         "half of it.\n"
         "With --out, arrays [layers, heads, positions] (several rows: [rows, ...]) for each model "
-        "and document; erank.json names the layers and heads along their axes.",
+        "and document; erank.json names the layers and heads along their axes.\n"
+        "Where a state is not finite, or no state has a rank, everything is written, and the exit "
+        "code is 1.",
     .example = "deltop erank examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out erank-out",
     .files = "erank.png, erank.csv, erank.json and an .npy array of each quantity",

@@ -130,6 +130,7 @@ static bool add_json(job *j, size_t model, size_t document, const loss_result *r
     bad |= json_object_set_new(v, "reading", session_rows_json(&j->s, rows));
     bad |= json_object_set_new(v, "scored", json_integer(r->scored));
     bad |= json_object_set_new(v, "first_scored", json_integer(1));
+    bad |= json_object_set_new(v, "losses_not_finite", json_integer(r->not_finite));
     bad |= json_object_set_new(v, "mean", output_json_real(r->mean));
     bad |= json_object_set_new(v, "mean_lo", output_json_real(r->mean_lo));
     bad |= json_object_set_new(v, "mean_hi", output_json_real(r->mean_hi));
@@ -324,6 +325,14 @@ static bool pictures(job *j, err *e) {
     return ok;
 }
 
+// Everything is written by now; a pipeline must still see that it holds what is no number.
+static bool check_finite(const job *j, err *e) {
+    for (size_t i = 0; i < j->n; i++)
+        if (!loss_check_finite(&j->r[i], e))
+            return results_no_number(j->r[i].model, j->r[i].document, e);
+    return true;
+}
+
 static int run(const options *o, err *e) {
     job j = {.o = o, .own = o->own, .results = json_array()};
     bool ok =
@@ -334,7 +343,7 @@ static int run(const options *o, err *e) {
     j.r = ok ? mem_zalloc(readings, sizeof *j.r, "results", e) : NULL;
     ok = j.r != NULL;
     ok = ok && session_each(&j.s, one, &j, e) && pictures(&j, e) &&
-         results_finish(j.out, "loss.json", j.results, e);
+         results_finish(j.out, "loss.json", j.results, e) && check_finite(&j, e);
     for (size_t i = 0; i < j.n; i++)
         loss_free(&j.r[i]);
     free(j.r);
@@ -356,7 +365,8 @@ const command command_loss = {
         "Several models are drawn into one picture. With --out, loss.npy is [rows, tokens - 1] for "
         "each model and document. --ablate reads everything again with the read-outs of the named "
         "heads at zero (their states go on as before) and gives the paired change of the loss with "
-        "a 95% interval from a block bootstrap over neighbouring tokens.",
+        "a 95% interval from a block bootstrap over neighbouring tokens.\n"
+        "Where a loss or a state is not finite, everything is written, and the exit code is 1.",
     .example = "deltop loss examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out loss-out",
     .files = "loss.png, loss.csv, loss.json and loss.npy (loss-L9.H2.npy)",

@@ -347,7 +347,9 @@ const command command_spectrum = {
         "NaN where no whole window lies behind the sampled token; spectrum.json names windows and "
         "tokens. Products that would underflow are kept scaled: where there is a log_scale.npy, "
         "multiply by exp(log_scale). ledger.npy is ln|det A_t| [layers, heads, tokens] (several "
-        "rows: [layers, heads, rows, tokens]), lyapunov.npy [layers, heads, K].",
+        "rows: [layers, heads, rows, tokens]), lyapunov.npy [layers, heads, K].\n"
+        "A transition that is not finite has no spectrum: it is named, what was read before stays, "
+        "spectrum.json and the picture are not written, and the exit code is 1.",
     .example = "deltop spectrum examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out spectrum-out",
     .files = "spectrum.png, spectrum.csv, spectrum.json, eig.npy and its companions",

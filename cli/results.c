@@ -191,6 +191,14 @@ bool results_finish(output *x, const char *name, json_t *results, err *e) {
     return output_finish(x, name, v, e);
 }
 
+bool results_no_number(const char *model, const char *document, err *e) {
+    err_prefix(e, "%s on %s", text_show(model), text_show(document));
+    size_t at = strlen(e->text);
+    snprintf(e->text + at, sizeof e->text - at,
+             " (inspect --stats shows outliers among the weights, --precision f64 has more range)");
+    return false;
+}
+
 void results_add_source(char *buf, size_t size, const char *document, const char *sha256) {
     size_t at = strlen(buf);
     snprintf(buf + at, size - at, "%s%s sha256 %s", at ? "; " : "", document, sha256);
