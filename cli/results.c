@@ -4,6 +4,7 @@
 #include "cli/plot/plot.h"
 #include "cli/table.h"
 #include "cli/text/textplot.h"
+#include "cli/wrap.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/npy.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 // A growing line of words.
@@ -141,11 +141,9 @@ static bool save_csv(output *x, const options *o, const figures *f, const result
     return ok;
 }
 
-// On a terminal as wide as it is; into a pipe 80 columns.
 static bool print_figure(const figure *f, err *e) {
-    struct winsize w = {0};
     bool tty = isatty(STDOUT_FILENO);
-    int columns = tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+    int columns = wrap_terminal();
     const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
     bool utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     bool colour = tty && !(plain && plain[0]) && term && strstr(term, "256color");

@@ -97,6 +97,59 @@ static void exports_are_numbered_and_can_be_made_again(void **state) {
     assert_int_equal(system(remove), 0);
 }
 
+// Width and height of a PNG, from its header.
+static void png_size(const char *path, long *w, long *h) {
+    size_t n;
+    char *png = files_read(path, &n);
+    const unsigned char *u = (const unsigned char *)png;
+    assert_true(n > 24);
+    *w = u[16] << 24 | u[17] << 16 | u[18] << 8 | u[19];
+    *h = u[20] << 24 | u[21] << 16 | u[22] << 8 | u[23];
+    free(png);
+}
+
+// The page has what the screen has, in as many columns as keep it about square. Gates of many tokens are
+// drawn faint behind their mean, and their array holds the tokens' own values alone.
+static void a_page_of_panels_is_no_strip(void **state) {
+    (void)state;
+    static const struct {
+        const char *size;
+        long columns, rows;
+    } pages[] = {{"24x80", 2, 2}, {"40x120", 3, 4}};
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char dir[600], script[1000], frames[600], path[700];
+        long w, h;
+        snprintf(dir, sizeof dir, "%s", files_path("page%zu", i));
+        snprintf(frames, sizeof frames, "%s", files_path("pages"));
+        snprintf(script, sizeof script,
+                 "wait idle\ncmd export %s\nkey P\nexpect wrote\nkey 6 E\nexpect wrote\n", dir);
+        run r = play(0, script, frames,
+                     LIST(MODEL, OTHER, TEXT, "--length", "2k", "--snapshot", pages[i].size));
+        run_free(&r);
+        snprintf(path, sizeof path, "%s/deltop-0001-screen.png", dir);
+        png_size(path, &w, &h);
+        if (w != pages[i].columns * 720 || h != pages[i].rows * 495)
+            fail_msg("%s: %ld x %ld pixels", pages[i].size, w, h);
+        size_t n;
+        snprintf(path, sizeof path, "%s/deltop-0001-screen.csv", dir);
+        char *csv = files_read(path, &n);
+        holds(csv, "\nloss,");
+        assert_null(strstr(csv, "\nperplexity,"));
+        assert_null(strstr(csv, "\ndifference,"));
+        holds(csv, "of small-deltanet"); // the second model by its name, not by a letter
+        free(csv);
+        snprintf(path, sizeof path, "%s/deltop-0001-gates.csv", dir);
+        csv = files_read(path, &n);
+        holds(csv, "\ngates,beta1,");
+        holds(csv, "\ngates,beta1 mean,");
+        free(csv);
+        snprintf(path, sizeof path, "%s/deltop-0001-gates.npy", dir);
+        char *npy = files_read(path, &n);
+        holds(npy + 10, "(2, 2048)"); // beta1 and beta2
+        free(npy);
+    }
+}
+
 // B100: a folder that cannot be written to is a message, and nothing is left behind.
 static void exports_that_fail_are_messages(void **state) {
     (void)state;
@@ -213,6 +266,7 @@ static void key_logs_replay(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exports_are_numbered_and_can_be_made_again),
+        cmocka_unit_test(a_page_of_panels_is_no_strip),
         cmocka_unit_test(exports_that_fail_are_messages),
         cmocka_unit_test(sessions_come_back),
         cmocka_unit_test(key_logs_replay),

@@ -317,6 +317,47 @@ static void a_million_points_are_drawn_fast_and_keep_their_spikes(void **state) 
     free(y);
 }
 
+// Two curves, the second of which goes up and down so many times.
+static figure *waves(int times) {
+    enum { N = 400 };
+    double x[N], flat[N], wave[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = i;
+        flat[i] = 0.5;
+        wave[i] = 0.5 + 0.4 * sin(2 * M_PI * times * i / N);
+    }
+    figure *f = figure_new(FIG_CURVES, "waves", "waves", "", NULL);
+    assert_true(figure_axis(&f->x, "time", "s", SCALE_LINEAR, NULL));
+    assert_true(figure_axis(&f->y, "height", "m", SCALE_LINEAR, NULL));
+    assert_true(figure_series(f, "flat", STYLE_LINE, N, x, flat, NULL, NULL, NULL, NULL));
+    assert_true(figure_series(f, "wave", STYLE_LINE, N, x, wave, NULL, NULL, NULL, NULL));
+    return f;
+}
+
+// Pixels of the second curve in the left one of two panels; the right one holds so many waves.
+static size_t left_of(int waves_on_the_right) {
+    figures f;
+    figures_init(&f, 2);
+    assert_true(figures_add(&f, waves(1), NULL));
+    assert_true(figures_add(&f, waves(waves_on_the_right), NULL));
+    image x = draw(f, NULL);
+    for (int i = 0; i < x.h; i++) // what is on the right does not count
+        memset(x.rgb + ((size_t)i * (size_t)x.w + (size_t)x.w / 2) * 3, 255, (size_t)x.w / 2 * 3);
+    size_t n = count(&x, 0xD5, 0x5E, 0x00, NULL, NULL);
+    free(x.rgb);
+    return n;
+}
+
+// A dash tells curves apart, or there is none: never dashed in one panel and solid in the next.
+static void dashes_mean_the_same_in_all_panels_of_a_page(void **state) {
+    (void)state;
+    size_t calm = left_of(2), restless = left_of(40);
+    printf("measured pixels of a curve: %zu beside a calm one, %zu beside a restless one\n", calm,
+           restless);
+    assert_true((double)restless > 1.3 * (double)calm); // 6 of 9 points are drawn
+    assert_true((double)restless < 1.8 * (double)calm);
+}
+
 static void cells_of_a_heat_map_have_the_exact_colours(void **state) {
     (void)state;
     const double x[] = {0, 1, 2, 3}, cell[] = {0, 0.5, 1, 1, NAN, 0};
@@ -646,6 +687,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(log_axis_with_zero_negative_nan_shows_the_positive_point),
         cmocka_unit_test(a_gap_is_a_gap),
         cmocka_unit_test(a_million_points_are_drawn_fast_and_keep_their_spikes),
+        cmocka_unit_test(dashes_mean_the_same_in_all_panels_of_a_page),
         cmocka_unit_test(cells_of_a_heat_map_have_the_exact_colours),
         cmocka_unit_test(more_cells_than_pixels_are_averaged),
         cmocka_unit_test(a_circle_on_an_equal_scale_is_round),

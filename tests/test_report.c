@@ -2,6 +2,7 @@
 // models, names, rules. Uses examples/.
 #include "core/npy.h"
 #include "tests/files.h"
+#include "tests/pty.h"
 #include "tests/run.h"
 #include "tests/tiny_model.h"
 
@@ -31,6 +32,17 @@
 
 enum { MAX_WORDS = 40 };
 
+// What was said, wrapped for 80 columns, as whole sentences again.
+static void unwrap(char *s) {
+    char *to = s;
+    while (*s) {
+        size_t blanks = *s == '\n' ? strspn(s + 1, " ") : 0;
+        *to++ = blanks ? ' ' : *s;
+        s += 1 + blanks;
+    }
+    *to = 0;
+}
+
 static run start(const char *const *words, int kill_after_ms) {
     const char *argv[MAX_WORDS + 2] = {"report"};
     run r = {.argv = argv, .timeout = 120};
@@ -42,6 +54,7 @@ static run start(const char *const *words, int kill_after_ms) {
     }
     assert_true(run_program(&r));
     r.argv = NULL;
+    unwrap(r.out);
     return r;
 }
 
@@ -862,6 +875,64 @@ static void a_document_may_come_from_standard_input(void **unused) {
     lines_free(&l);
 }
 
+// Longest line of TEXT; every line of a finding begins below its first word.
+static size_t widest(const char *text, const char *what) {
+    size_t most = 0, indent = 0;
+    bool inside = false;
+    for (const char *at = text; *at;) {
+        size_t n = strcspn(at, "\r\n"), blanks = strspn(at, " ");
+        most = n > most ? n : most;
+        bool mark = blanks == 2 && at[2] == '!';
+        if (mark)
+            indent = at[3] == '!' ? 5 : 4;
+        else if (inside && blanks != indent && blanks != 2)
+            fail_msg("%s: indented by %zu, not %zu: %.*s", what, blanks, indent, (int)n, at);
+        inside = mark || (inside && blanks > 2);
+        at += n;
+        at += *at == '\r';
+        at += *at == '\n';
+    }
+    return most;
+}
+
+// Findings are as wide as the terminal, into a pipe 80 columns. What programs read has no line breaks, and
+// neither have the files.
+static void findings_are_wrapped(void **unused) {
+    (void)unused;
+    const char *say = "heads grow in effective rank beyond the training length by more than 1, ";
+    const char *argv[] = {
+        "report",  DN,   DP,  "--doc", TEXT, "--length", "2k", "--out", out_folder("wrapped"),
+        "--quiet", NULL, NULL};
+    run r = {.argv = argv, .timeout = 120};
+    assert_true(run_program(&r));
+    assert_int_equal(r.code, 0);
+    assert_null(strstr(r.out, say)); // it is wrapped
+    size_t piped = widest(r.out, "piped");
+    assert_true(piped > 60 && piped <= 80);
+    unwrap(r.out);
+    run_holds(r.out, say);
+    size_t n;
+    char *page = files_read(files_path("wrapped/report.md"), &n);
+    run_holds(page, say);
+    free(page);
+    static const int columns[] = {40, 132};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        pty p = pty_start(argv, NULL, 24, columns[i]);
+        pty_end(&p, 120);
+        assert_int_equal(p.code, 0);
+        size_t most = widest(p.out, "terminal");
+        if (most > (size_t)columns[i] || most < (size_t)columns[i] - 20)
+            fail_msg("%d columns: %zu wide\n%s", columns[i], most, p.out);
+        pty_free(&p);
+    }
+    run_free(&r);
+    argv[10] = "--json";
+    r = (run){.argv = argv, .timeout = 120};
+    assert_true(run_program(&r));
+    run_holds(r.out, say);
+    run_free(&r);
+}
+
 static int clear(void **state) {
     (void)state;
     files_clear();
@@ -890,6 +961,7 @@ int main(void) {
         CASE(rules_are_checked_and_named),
         CASE(the_command_line_says_what_is_missing),
         CASE(a_document_may_come_from_standard_input),
+        CASE(findings_are_wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,7 +174,31 @@ char *export_command(const scene *x, int panel, const char *out, err *e) {
 
 // Files -------------------------------------------------------------------------------------------
 
+// Of the figures from `from` on the one with this id stays, where there is one.
+static void keep_one(figures *f, size_t from, const char *id) {
+    size_t kept = f->n;
+    for (size_t i = from; i < f->n; i++)
+        if (strcmp(f->v[i]->id, id) == 0)
+            kept = i;
+    if (kept == f->n)
+        return;
+    for (size_t i = from; i < f->n; i++)
+        if (i != kept)
+            figure_free(f->v[i]);
+    f->v[from] = f->v[kept];
+    f->n = from + 1;
+}
+
+// A page of panels is as wide as it is high, and no wider than three: more could not be read.
+static int columns_for(const figures *f) {
+    size_t n = 0;
+    for (size_t i = 0; i < f->n; i++)
+        n += f->v[i]->kind != FIG_TABLE;
+    return n > 4 ? 3 : n > 1 ? 2 : 1;
+}
+
 bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
+    bool page = which & (which - 1); // several panels
     figures_init(out, 2);
     int wanted = 0, got = 0;
     for (int i = 0; i < n_panels; i++) {
@@ -185,6 +209,7 @@ bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
         if (!p->figures)
             continue;
         err why = {0};
+        size_t from = out->n;
         if (!p->no_reading && (!x->r || x->read < 1))
             err_set(&why, ERR_INPUT, "nothing is computed yet");
         else if (p->figures(x, out, &why))
@@ -193,6 +218,9 @@ bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
             figures_free(out);
             return err_set(e, why.code, "%s: %s", p->name, why.text);
         }
+        // A page shows of the losses what the screen does; the panel's own picture has the rest.
+        if (page && p->number == 3)
+            keep_one(out, from, x->d->look.compare == COMPARE_DIFFERENCE ? "difference" : "loss");
     }
     if (got == 0) {
         figures_free(out);
@@ -200,8 +228,8 @@ bool export_figures(const scene *x, unsigned which, figures *out, err *e) {
                        wanted == 1 ? "this panel is text: it has no picture and no data"
                                    : "no panel here has a picture");
     }
-    if (out->n == 1)
-        out->columns = 1;
+    if (page || out->n == 1)
+        out->columns = columns_for(out);
     return true;
 }
 

@@ -175,6 +175,21 @@ static void draw(surface *s, rect r, const scene *x) {
         surface_attr(s, (rect){r.y + 1, r.x, r.h - 1, r.w}, ATTR_DIM);
 }
 
+// "rho 0.9934, norm2 0.9949, ...": without the blanks that align them in a column, and without the last
+// line, which is the key to the screen's digits.
+static char *facts_line(const facts *f, char *buf, size_t size) {
+    size_t n = 0;
+    for (int i = 0; i + 1 < f->n; i++) {
+        if (i && n + 3 < size)
+            buf[n++] = ',', buf[n++] = ' ';
+        for (const char *s = f->line[i]; *s && n + 1 < size; s++)
+            if (*s != ' ' || s[1] != ' ')
+                buf[n++] = *s;
+    }
+    buf[n] = 0;
+    return buf;
+}
+
 // The product's own numbers, to the last digit.
 static bool add_facts(const spot_window *w, figures *out, err *e) {
     double unit = exp(w->facts.log_scale);
@@ -218,9 +233,11 @@ static bool make_figures(const scene *x, figures *out, err *e) {
               figure_mark(f, MARK_CIRCLE, 1, "|lambda| = 1", e);
     if (ok) {
         f->equal_scale = true;
+        f->series[0].silent = true; // the title names the head
+        // One sentence: a note for each would take the plane's room.
+        char line[640];
         facts k = facts_of(x, w);
-        for (int i = 0; ok && i < k.n && i < 8; i++)
-            ok = figure_note(f, e, "%s", k.line[i]);
+        ok = figure_note(f, e, "%s", facts_line(&k, line, sizeof line));
     }
     if (!ok) {
         figure_free(f);

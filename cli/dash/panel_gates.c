@@ -1,6 +1,7 @@
 // Panel 6: what the cursor's head wrote, forgot and turned by at the tokens around the cursor.
 #include "cli/dash/panel.h"
 
+#include "analyses/loss.h"
 #include "core/mem.h"
 
 #include <stdio.h>
@@ -127,6 +128,39 @@ static void click(dash *d, const scene *x, rect r, int y, int at) {
         dash_move_to(d, first_of(x, w) + (at - r.x - NAME_W) * x->r->every);
 }
 
+// From so many tokens on a curve of all of them is a block of colour: a mean is drawn over it.
+enum { DENSE = 1024 };
+
+static size_t mean_window(size_t n) {
+    return n < DENSE ? 1 : n / 64 | 1;
+}
+
+// The curve of row g, faint behind its mean where it is dense; mean: room for k values. The mean has fewer
+// points, so that an array of the panel's data (export_data.c) holds the tokens' own values alone.
+static bool add_row(figure *f, const gate_row *g, size_t k, const double *xs, const double *ys,
+                    double *mean, double *at, err *e) {
+    size_t w = mean_window(k), stride = w / 8 > 1 ? w / 8 : 2, n = 0;
+    if (!figure_series(f, g->name, w > 1 ? STYLE_FAINT : STYLE_LINE, k, xs, ys, NULL, NULL, NULL,
+                       e))
+        return false;
+    if (w == 1)
+        return true;
+    char name[sizeof g->name + 8];
+    series *raw = &f->series[f->n_series - 1];
+    raw->silent = true;
+    raw->colour = (int)(f->n_series / 2);
+    loss_smooth(ys, (int64_t)k, (int64_t)w, mean);
+    for (size_t j = 0; j < k; j += stride, n++) {
+        mean[n] = mean[j];
+        at[n] = xs[j];
+    }
+    snprintf(name, sizeof name, "%.39s mean", g->name);
+    if (!figure_series(f, name, STYLE_LINE, n, at, mean, NULL, NULL, NULL, e))
+        return false;
+    f->series[f->n_series - 1].colour = (int)(f->n_series / 2 - 1);
+    return true;
+}
+
 static bool make_figures(const scene *x, figures *out, err *e) {
     gate_row row[ROWS];
     const card *c = dash_card(x->d);
@@ -137,14 +171,20 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     int64_t from = (x->t0 + every - 1) / every * every;
     size_t k = to > from ? (size_t)((to - from + every - 1) / every) : 0;
     double *xs = mem_alloc(k + 1, sizeof *xs, "gates", e),
-           *ys = mem_alloc(k + 1, sizeof *ys, "gates", e);
-    bool ok = xs && ys;
+           *ys = mem_alloc(k + 1, sizeof *ys, "gates", e),
+           *mean = mem_alloc(k + 1, sizeof *mean, "gates", e),
+           *at = mem_alloc(k + 1, sizeof *at, "gates", e);
+    bool ok = xs && ys && mean && at;
+    char how[64] = "";
+    if (mean_window(k) > 1)
+        snprintf(how, sizeof how, "faint: single tokens, dark: mean of %lld; ",
+                 (long long)mean_window(k) * every);
     for (int kind = 0; ok && kind < 2; kind++) { // factors, then angles
         char title[300], sub[300], name[32];
         scene_head_name(x, x->head, name, sizeof name);
         snprintf(title, sizeof title, "%s, %s %s",
                  kind ? "angles between keys" : "write strengths and decays", c->name, name);
-        snprintf(sub, sizeof sub, "along %s; %s", x->text->d.name, x->r->device);
+        snprintf(sub, sizeof sub, "along %s; %s%s", x->text->d.name, how, x->r->device);
         figure *f = figure_new(FIG_CURVES, kind ? "angles" : "gates", title, sub, e);
         ok = f && figure_axis(&f->x, "position", "tokens", SCALE_LINEAR, e) &&
              figure_axis(&f->y, kind ? "angle" : "factor", kind ? "degrees" : "1", SCALE_LINEAR, e);
@@ -158,7 +198,7 @@ static bool make_figures(const scene *x, figures *out, err *e) {
                 xs[j] = (double)(from + (int64_t)j * every);
                 ys[j] = row[i].v[(from + (int64_t)j * every) / every];
             }
-            ok = figure_series(f, row[i].name, STYLE_LINE, k, xs, ys, NULL, NULL, NULL, e);
+            ok = add_row(f, &row[i], k, xs, ys, mean, at, e);
             drawn++;
         }
         if (ok && drawn)
@@ -168,6 +208,8 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     }
     free(xs);
     free(ys);
+    free(mean);
+    free(at);
     return ok;
 }
 

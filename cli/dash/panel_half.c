@@ -115,6 +115,7 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         figure_free(f);
         return false;
     }
+    f->series[0].silent = true; // the title names the head
     return figures_add(out, f, e);
 }
 

@@ -147,6 +147,12 @@ static bool make_figures(const scene *x, figures *out, err *e) {
     char name[CURVES][80], sub[256];
     const card *card = dash_card(x->d);
     int n = curves_of(x, of, head, name);
+    // The screen's header says which model is b; a picture stands alone.
+    for (int i = 0; i < n; i++)
+        for (int m = 0; of[i] != x->r && m < x->d->in.n_models; m++)
+            if (of[i] == x->s->shown[m])
+                snprintf(name[i], sizeof name[i], "L%d.H%d of %s", x->d->layer, x->d->head,
+                         x->d->in.model[m]->name);
     char title[300], unit[24];
     snprintf(title, sizeof title, "effective rank, %s", card->name);
     snprintf(sub, sizeof sub, "along %s; %s, %s", x->text->d.name, x->r->device,

@@ -145,6 +145,9 @@ static bool make_figures(const scene *x, figures *out, err *e) {
         }
         if (ok && any)
             ok = figure_series(f, rows[i].name, STYLE_LINE, k, xs, ys, NULL, NULL, NULL, e);
+        // Alone in its figure, a curve has its name in the title, and in full.
+        if (ok && any && !rows[i].share)
+            f->series[0].silent = true;
     }
     free(xs);
     free(ys);

@@ -45,24 +45,19 @@ static bool shown(const panel *p, const series *s, const double *y, size_t i) {
     return i < s->n && !isnan(panel_x(p, s->x[i])) && !isnan(panel_y(p, y[i]));
 }
 
-// The path of one curve. Returns the vertical way it goes, in frame heights.
-static double trace(panel *p, const series *s, const double *y) {
+// The path of one curve.
+static void trace(panel *p, const series *s, const double *y) {
     pen pen;
     pen_start(&pen, p->c, panel_reach(p));
     bool all = (double)s->n < 4 * p->frame.w * p->c->scale;
     column_of k = {0};
-    double way = 0, before = NAN;
     for (size_t i = 0; i < s->n; i++) {
         double x = panel_x(p, s->x[i]), v = panel_y(p, y[i]);
         if (isnan(x) || isnan(v)) {
             column_flush(&k, &pen);
             pen_to(&pen, NAN, NAN);
-            before = NAN;
             continue;
         }
-        if (!isnan(before))
-            way += fmin(fabs(v - before), p->frame.h);
-        before = v;
         if (all) {
             pen_to(&pen, x, v);
             continue;
@@ -74,7 +69,32 @@ static double trace(panel *p, const series *s, const double *y) {
         column_add(&k, x, v);
     }
     column_flush(&k, &pen);
-    return way / p->frame.h;
+}
+
+// The vertical way that a curve goes, in frame heights.
+static double way_of(const series *s, const axes *x, const axes *y) {
+    double way = 0, before = NAN;
+    for (size_t i = 0; i < s->n; i++) {
+        double v = isnan(axes_place(x, s->x[i])) ? NAN : axes_place(y, s->y[i]);
+        if (!isnan(v) && !isnan(before))
+            way += fmin(fabs(v - before), 1);
+        before = v;
+    }
+    return way;
+}
+
+bool curves_restless(const figure *f) {
+    axes x, y;
+    axes_span x_span, y_span;
+    if (f->kind != FIG_CURVES)
+        return false;
+    axes_of_figure(f, &x, &y, &x_span, &y_span);
+    for (size_t i = 0; i < f->n_series; i++) {
+        const series *s = &f->series[i];
+        if (s->style == STYLE_LINE && look_of(f, i).dash && way_of(s, &x, &y) > 8)
+            return true;
+    }
+    return false;
 }
 
 // A point without neighbours is no line: it becomes a dot.
@@ -142,15 +162,11 @@ static void band_draw(panel *p, const series *s, const look *l) {
 }
 
 static void line_draw(panel *p, const series *s, const look *l) {
-    size_t which = (size_t)(s - p->f->series);
     cairo_t *cr = p->c->cr;
-    double way = trace(p, s, s->y);
+    trace(p, s, s->y);
     int n = 0;
     const double *dash = palette_dash(l->dash, &n);
-    // Dashes along a curve that runs up and down all the time are noise.
-    if (way > 8 && which < 64)
-        p->undashed |= UINT64_C(1) << which;
-    cairo_set_dash(cr, dash, way > 8 ? 0 : n, 0);
+    cairo_set_dash(cr, dash, n, 0);
     cairo_set_line_width(cr, l->width);
     canvas_colour(p->c, l->colour, l->alpha);
     cairo_stroke(cr);

@@ -114,7 +114,7 @@ static bool labels_touch(panel *p) {
 void frame_x_ticks(panel *p) {
     // On an equal scale both axes are divided alike.
     double apart = p->f->equal_scale ? 36 : 46;
-    for (int want = (int)(p->frame.w / apart); want >= 2; want--) {
+    for (int want = (int)fmax(2, p->frame.w / apart); want >= 2; want--) {
         axes_x_ticks(&p->x, p->f, want, false);
         if (labels_touch(p))
             continue;

@@ -9,12 +9,12 @@
 enum { SWATCH = 20, GAP = 5, LONGEST = 230, END_LONGEST = 92, MARGIN = 6 };
 static const double END_LEADING = 9.5;
 
-static void add(panel *p, const char *text, size_t series, look l, entry_kind kind) {
+static void add(panel *p, const char *text, look l, entry_kind kind) {
     legend *g = &p->legend;
     if (g->n == LEGEND_MAX)
         return;
     legend_entry *x = &g->v[g->n++];
-    *x = (legend_entry){.look = l, .kind = kind, .value = NAN, .series = series};
+    *x = (legend_entry){.look = l, .kind = kind, .value = NAN};
     char whole[sizeof x->text];
     canvas_escape(p->c, text, whole, sizeof whole);
     canvas_fit(p->c, whole, LONGEST, &text_legend, x->text, sizeof x->text);
@@ -44,7 +44,7 @@ static void collect_bands(panel *p) {
         if (shared)
             l.colour = (rgb){0.3, 0.3, 0.3};
         if (!seen)
-            add(p, band, i, l, ENTRY_BAND);
+            add(p, band, l, ENTRY_BAND);
     }
 }
 
@@ -115,7 +115,7 @@ void legend_collect(panel *p) {
         p->n_end = 0;
     for (size_t i = 0; i < f->n_series; i++)
         if (is_named(&f->series[i]) && !(ends && wants_end(&f->series[i])))
-            add(p, f->series[i].name, i, panel_look(p, i), kind_of(f, &f->series[i]));
+            add(p, f->series[i].name, panel_look(p, i), kind_of(f, &f->series[i]));
     collect_bands(p);
     if (p->legend.n == LEGEND_MAX)
         cut_entries(p, LEGEND_MAX);
@@ -205,8 +205,6 @@ static void swatch(panel *p, const legend_entry *x, double left, double mid) {
     cairo_t *cr = p->c->cr;
     int n = 0;
     const double *dash = palette_dash(x->look.dash, &n);
-    if (x->series < 64 && p->undashed >> x->series & 1)
-        n = 0;
     canvas_colour(p->c, x->look.colour, x->kind == ENTRY_BAND ? 0.2 : x->look.alpha);
     switch (x->kind) {
     case ENTRY_LINE:

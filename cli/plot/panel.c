@@ -59,9 +59,9 @@ static int colour_of(const figure *f, size_t which) {
     }
 }
 
-look panel_look(const panel *p, size_t which) {
-    const series *s = &p->f->series[which];
-    int k = colour_of(p->f, which);
+look look_of(const figure *f, size_t which) {
+    const series *s = &f->series[which];
+    int k = colour_of(f, which);
     look l = {palette_series(k), 1, 1.5, k < 0 ? 0 : k % 4, k < 0 ? 0 : k % 4};
     if (k >= PALETTE_SERIES)
         l.dash = (k + k / PALETTE_SERIES) % 4;
@@ -72,6 +72,13 @@ look panel_look(const panel *p, size_t which) {
         if (k < 0)
             l.colour = (rgb){0.72, 0.72, 0.72};
     }
+    return l;
+}
+
+look panel_look(const panel *p, size_t which) {
+    look l = look_of(p->f, which);
+    if (p->solid)
+        l.dash = 0;
     return l;
 }
 
@@ -271,13 +278,15 @@ static bool draw_all(panel *p, err *e) {
     return true;
 }
 
-static bool draw_panel(canvas *c, const figure *f, const plot_options *o, rect box, err *e) {
+static bool draw_panel(canvas *c, const figure *f, const plot_options *o, rect box, bool solid,
+                       err *e) {
     panel *p = mem_zalloc(1, sizeof *p, "a panel of a picture", e);
     if (!p)
         return false;
     p->c = c;
     p->f = f;
     p->o = o;
+    p->solid = solid;
     p->box = (rect){box.x + EDGE, box.y + EDGE, box.w - 2 * EDGE, box.h - 2 * EDGE};
     axes_of_figure(f, &p->x, &p->y, &p->x_span, &p->y_span);
     legend_collect(p);
@@ -300,13 +309,13 @@ static bool draw_panel(canvas *c, const figure *f, const plot_options *o, rect b
 
 // Text of the usual size would leave a small panel no room for data: below 4.4 x 3 inches
 // everything shrinks with the panel, to 60% at most.
-bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err *e) {
+bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, bool solid, err *e) {
     double shrink = fmax(0.6, fmin(1, fmin(box.w / 317, box.h / 216))), scale = c->scale;
     cairo_save(c->cr);
     cairo_scale(c->cr, shrink, shrink);
     c->scale *= shrink;
     rect larger = {box.x / shrink, box.y / shrink, box.w / shrink, box.h / shrink};
-    bool ok = draw_panel(c, f, o, larger, e);
+    bool ok = draw_panel(c, f, o, larger, solid, e);
     c->scale = scale;
     cairo_restore(c->cr);
     return ok;

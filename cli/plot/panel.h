@@ -9,8 +9,6 @@
 #include "cli/plot/canvas.h"
 #include "cli/plot/plot.h"
 
-#include <stdint.h>
-
 typedef struct look {
     rgb colour;
     double alpha, width;
@@ -24,7 +22,6 @@ typedef struct legend_entry {
     look look;
     entry_kind kind;
     double value; // last value of a curve, for a label at its end; NaN: none
-    size_t series;
 } legend_entry;
 
 typedef enum { LEGEND_NONE, LEGEND_INSIDE, LEGEND_RIGHT, LEGEND_BELOW } legend_where;
@@ -71,15 +68,18 @@ typedef struct panel {
     mark_place mark[PANEL_MARKS];
     char note[PANEL_NOTES][PANEL_NOTE]; // the figure's and the drawing's own, escaped
     int n_notes;
-    uint64_t undashed; // series (the first 64) drawn solid whatever their look says
-    double tilt;       // height of slanted category names, 0: they stand upright
+    bool solid;  // no dashes on this page
+    double tilt; // height of slanted category names, 0: they stand upright
 } panel;
 
-bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, err *e);
+// solid: dashes are left out; one answer for a whole page, or a dash would mean something in one panel
+// and nothing in the next.
+bool panel_draw(canvas *c, const figure *f, const plot_options *o, rect box, bool solid, err *e);
 
 double panel_x(const panel *p, double x); // NaN for what the axis cannot show
 double panel_y(const panel *p, double y);
-look panel_look(const panel *p, size_t series);
+look look_of(const figure *f, size_t series);
+look panel_look(const panel *p, size_t series); // as the page has it
 void panel_note(panel *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *panel_number(double x, char *buf, size_t size); // for sentences: 4 digits
 void panel_clip(const panel *p);  // cairo_save and clip to the frame; cairo_restore ends it
@@ -109,6 +109,9 @@ void frame_draw(panel *p);
 void marks_place(panel *p); // once the frame is known
 void marks_draw_lines(panel *p);
 void marks_draw_labels(panel *p);
+
+// Has a curve that would be dashed, but runs up and down all the time: dashes along it are noise.
+bool curves_restless(const figure *f);
 
 // curves.c, points.c, bars.c, heat.c
 void curves_draw(panel *p);

@@ -85,6 +85,9 @@ static bool draw_page(canvas *c, const figures *f, const plot_options *o, err *e
     double rows = ceil((double)drawable(f) / columns);
     double w = c->width / columns, h = (c->height - top) / rows;
     int at = 0;
+    bool solid = false;
+    for (size_t i = 0; i < f->n; i++)
+        solid |= curves_restless(f->v[i]);
     for (size_t i = 0; i < f->n; i++) {
         if (f->v[i]->kind == FIG_TABLE)
             continue;
@@ -92,7 +95,7 @@ static bool draw_page(canvas *c, const figures *f, const plot_options *o, err *e
         cairo_save(c->cr);
         cairo_rectangle(c->cr, box.x, box.y, box.w, box.h);
         cairo_clip(c->cr);
-        bool ok = panel_draw(c, f->v[i], o, box, e);
+        bool ok = panel_draw(c, f->v[i], o, box, solid, e);
         cairo_restore(c->cr);
         if (!ok)
             return err_prefix(e, "figure %s", f->v[i]->id);

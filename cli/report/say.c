@@ -2,6 +2,7 @@
 #include "cli/check_print.h"
 #include "cli/report/parts.h"
 
+#include "cli/wrap.h"
 #include "core/text.h"
 
 #include <jansson.h>
@@ -21,6 +22,7 @@ static bool is_told(const char *heading) {
 static void print(const assembly *a) {
     static const char *const marks[] = {"  ", "  ok: ", "  ! ", "  !! "};
     const output *out = a->r->out;
+    int columns = wrap_terminal();
     bool inside = false;
     for (size_t i = 0; i < a->page.n; i++) {
         const block *b = &a->page.v[i];
@@ -29,8 +31,12 @@ static void print(const assembly *a) {
         if (inside && b->kind == BLOCK_HEADING)
             output_print(out, "%s\n", b->text);
         char *shown = inside && b->kind == BLOCK_ITEM ? page_shown(b->text) : NULL;
-        if (shown)
-            output_print(out, "%s%s\n", marks[b->level], shown);
+        if (shown) {
+            // Further lines begin below the first word: the mark stands alone.
+            int indent = (int)strlen(marks[b->level]);
+            output_print(out, "%s", marks[b->level]);
+            wrap_print_in(out, shown, indent, indent, columns);
+        }
         free(shown);
     }
     if (!a->r->o->quiet)
