@@ -266,7 +266,12 @@ struct tok_work {
 void tok_work_free(tok_work *w);
 // For every loop over a text: false with ERR_CANCELLED when the user wants to stop. Cheap enough for a
 // loop over words, not for one over bytes.
-bool tok_go_on(tok_work *w, err *e);
+// One call in so many asks: a call through a pointer costs as much as a short word.
+enum { TOK_ASK_EVERY = 256 };
+bool tok_ask(tok_work *w, err *e);
+static inline bool tok_go_on(tok_work *w, err *e) {
+    return ++w->asked % TOK_ASK_EVERY != 0 || tok_ask(w, e);
+}
 
 // Normalizes s (well-formed) into out, replacing its content (tokenizer_normal.c).
 bool tok_normalize(const tokenizer *t, tok_work *w, const char *s, size_t n, tok_buf *out, err *e);

@@ -2,12 +2,8 @@
 
 #include <stdlib.h>
 
-// Asks once in so many words: a call through a pointer costs as much as a short word.
-enum { ASK_EVERY = 256 };
-
-bool tok_go_on(tok_work *w, err *e) {
-    if (!w->progress || ++w->asked % ASK_EVERY != 0 ||
-        w->progress(w->progress_ctx, (int64_t)w->done, (int64_t)w->total))
+bool tok_ask(tok_work *w, err *e) {
+    if (!w->progress || w->progress(w->progress_ctx, (int64_t)w->done, (int64_t)w->total))
         return true;
     return err_set(e, ERR_CANCELLED, "stopped at byte %zu of %zu", w->done, w->total);
 }
