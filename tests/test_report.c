@@ -394,6 +394,37 @@ static void results_of_other_settings_are_not_taken(void **unused) {
     run_free(&r);
 }
 
+// Rows that were read before the document was cut do not blame the settings, which are the same.
+static void a_document_that_was_cut_is_told_and_not_other_settings(void **unused) {
+    (void)unused;
+    const char *text = keep(files_path("%s", "book.txt")), *out = out_folder("cut");
+    size_t n = 0;
+    char *bytes = files_read(TEXT, &n);
+    files_write(text, bytes, 20000);
+    run r = report(0, WORDS(DN, "--doc", text, "--length", "512", "--out", out));
+    run_free(&r);
+    files_write(text, bytes, 9000);
+    r = report(1, WORDS(DN, "--doc", text, "--length", "512", "--out", out, "--assemble"));
+    run_holds(r.err,
+              "row-0.safetensors: was made when the document had 8492 tokens; it has 3731 now");
+    assert_null(strstr(r.err, "settings"));
+    run_free(&r);
+    bytes[0] ^= 1; // as long as before
+    files_write(text, bytes, 20000);
+    free(bytes);
+    r = report(1, WORDS(DN, "--doc", text, "--length", "512", "--out", out, "--assemble"));
+    run_holds(r.err, "was made before the document changed");
+    run_free(&r);
+    r = report(1, WORDS(DN, "--doc", text, "--length", "256", "--out", out, "--assemble"));
+    run_holds(r.err, "was made before the document changed");
+    run_free(&r);
+    r = report(0, WORDS(DN, "--doc", text, "--length", "512", "--out", out));
+    run_free(&r);
+    r = report(1, WORDS(DN, "--doc", text, "--length", "256", "--out", out, "--assemble"));
+    run_holds(r.err, "was made with other settings");
+    run_free(&r);
+}
+
 // ---- what goes wrong ----------------------------------------------------------------------------
 
 static int left_over(const char *path, const struct stat *st, int type, struct FTW *at) {
@@ -853,6 +884,7 @@ int main(void) {
         CASE(every_fact_is_documented_and_finite_or_explained),
         CASE(a_killed_report_goes_on_and_gives_the_same_bytes),
         CASE(results_of_other_settings_are_not_taken),
+        CASE(a_document_that_was_cut_is_told_and_not_other_settings),
         CASE(a_full_disk_is_told_and_leaves_no_half_files),
         CASE(a_folder_that_may_not_be_written_is_told_before_the_work),
         CASE(a_damaged_model_is_named_and_the_others_are_read),
