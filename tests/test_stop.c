@@ -19,7 +19,8 @@ static const double after = 0.5, bound = 2.0;
 
 static char text[400], ids[400];
 
-// Jobs of ten seconds and more, but for verify, which takes two: most of that in one check.
+// Explaining takes a minute and more, reading losses longer; the others take two seconds or three, so their
+// rows tell little more than how the program ends.
 static const struct job {
     const char *words[8];
     int signal;
