@@ -9,6 +9,7 @@
 #define DELTOP_EXPLAIN_H
 
 #include "core/err.h"
+#include "core/progress.h"
 #include "core/steps.h"
 
 #include <stdbool.h>
@@ -92,7 +93,9 @@ typedef struct explain_figures {
     double known;
 } explain_figures;
 
-bool explain_measure(const recurrence *r, int draws, uint64_t seed, explain_figures *f, err *e);
+// progress counts draws; it and its ctx may be NULL.
+bool explain_measure(const recurrence *r, int draws, uint64_t seed, progress_fn progress,
+                     void *progress_ctx, explain_figures *f, err *e);
 
 // "literal", "at the decayed state" ...
 const char *explain_gradient_word(gradient_kind k);

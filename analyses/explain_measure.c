@@ -157,7 +157,8 @@ static double median(double *x, int n) {
     return order_median(x, (size_t)n);
 }
 
-bool explain_measure(const recurrence *r, int draws, uint64_t seed, explain_figures *f, err *e) {
+bool explain_measure(const recurrence *r, int draws, uint64_t seed, progress_fn progress,
+                     void *progress_ctx, explain_figures *f, err *e) {
     *f = (explain_figures){.draws = draws,
                            .steps = 0,
                            .gradient = NAN,
@@ -188,6 +189,8 @@ bool explain_measure(const recurrence *r, int draws, uint64_t seed, explain_figu
         }
         if (n % EXPLAIN_WINDOW == EXPLAIN_WINDOW - 1)
             ok = ok && measure_window(P, f, e);
+        if (ok && progress && !progress(progress_ctx, n + 1, draws))
+            ok = err_set(e, ERR_CANCELLED, "stopped at draw %d of %d", n + 1, draws);
     }
     if (ok) {
         f->gradient_median = median(miss, draws);

@@ -219,13 +219,15 @@ bool spectrum_on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat sta
     if (p->place[layer] == 0 && p->row == p->r->rows - 1 && t0 + s->T == p->r->T)
         begin_pieces(p, start, t0, s->T);
     bool ok = run_ahead(p, l, jobs, n, tape, be, e);
-    int64_t done = 0;
+    int64_t done = 0, failed = ok ? n : 0; // the first job that failed
 #pragma omp parallel for schedule(dynamic) if (be->threads > 1)
     for (int64_t i = 0; i < n; i++) {
-        bool go;
+        int64_t before;
         err mine = {0};
 #pragma omp atomic read
-        go = ok;
+        before = failed;
+        bool go =
+            i < before; // so that of several the first one is told, whatever thread was faster
         if (go && !run_job(p, l, &jobs[i], tape, t0, s->T, be, &mine)) {
             err_prefix(&mine, "head %d", l->head[jobs[i].head].head);
             go = false;
@@ -237,11 +239,15 @@ bool spectrum_on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat sta
         }
         if (!go && mine.code != ERR_NONE) {
 #pragma omp critical(spectrum_error)
-            err_set(e, mine.code, "%s", mine.text);
+            if (i < failed) {
+                if (e)
+                    *e = (err){0};
+                err_set(e, mine.code, "%s", mine.text);
 #pragma omp atomic write
-            ok = false;
+                failed = i;
+            }
         }
     }
     free(jobs);
-    return ok;
+    return ok && failed == n;
 }

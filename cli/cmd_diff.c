@@ -11,6 +11,7 @@
 #include "cli/results.h"
 #include "cli/say.h"
 #include "cli/session.h"
+#include "cli/signals.h"
 #include "core/mem.h"
 #include "core/npy.h"
 #include "core/text.h"
@@ -113,8 +114,11 @@ static bool same_tokens(const job *j, const session *s, const rows *r, err *e) {
     tokenizer *t = reading_tokenizer(b, e);
     if (!t)
         return false;
-    document_options how = {
-        .tokenizer = t, .add_bos = j->o->add_bos, .bos = s->bos, .input = s->input};
+    document_options how = {.tokenizer = t,
+                            .add_bos = j->o->add_bos,
+                            .bos = s->bos,
+                            .input = s->input,
+                            .progress = signals_go_on};
     document d = {0};
     if (s->input)
         rewind(s->input);

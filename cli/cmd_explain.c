@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/explain_print.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/say.h"
 #include "core/config.h"
 #include "core/mem.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct explain_options {
     bool table, markdown;
@@ -64,7 +66,14 @@ static const recurrence *find(const char *word, err *e) {
 
 static bool one(const recurrence *r, const explain_options *own, const options *o,
                 explain_figures *f, json_t *results, err *e) {
-    if (!explain_measure(r, (int)own->draws, (uint64_t)o->seed, f, e))
+    progress bar;
+    char title[64];
+    snprintf(title, sizeof title, "explain %s", r->name);
+    progress_begin(&bar, title, 1, STDERR_FILENO);
+    progress_phase(&bar, "draws");
+    bool ok = explain_measure(r, (int)own->draws, (uint64_t)o->seed, progress_tick, &bar, f, e);
+    progress_end(&bar);
+    if (!ok)
         return false;
     return json_array_append_new(results, explain_json(r, f)) == 0 ||
            err_set(e, ERR_NOMEM, "out of memory: the JSON result");

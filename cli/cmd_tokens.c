@@ -3,6 +3,7 @@
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/npy.h"
@@ -40,6 +41,11 @@ static int64_t end_of(const document *d, int64_t i) {
     return i + 1 < d->n_starts ? d->starts[i + 1] : d->n;
 }
 
+// For loops over ids: those of a long text take seconds.
+static bool go_on(err *e) {
+    return !signals_caught() || err_set(e, ERR_CANCELLED, "stopped");
+}
+
 // --length keeps the first N tokens of every document: moves the rest away.
 static void shorten(document *d, int64_t length) {
     int64_t to = 0;
@@ -54,17 +60,18 @@ static void shorten(document *d, int64_t length) {
         d->n = to;
 }
 
-static json_t *json_ids(const int32_t *v, int64_t n) {
+static json_t *json_ids(const int32_t *v, int64_t n, err *e) {
     json_t *a = json_array();
     for (int64_t i = 0; a && i < n; i++)
-        if (json_array_append_new(a, json_integer(v[i])) != 0) {
+        if (!go_on(e) || json_array_append_new(a, json_integer(v[i])) != 0) {
             json_decref(a);
             return NULL;
         }
     return a;
 }
 
-// What JSON says of one document; the ids themselves only when no file holds them.
+// What JSON says of one document; the ids themselves only when no file holds them and JSON is what will be
+// printed: they are fifty bytes each here.
 static bool add_result(job *j, size_t i, const document *d, err *e) {
     json_t *r = json_object();
     int bad = json_object_set_new(r, "document", output_json_text(output_document(j->out, i)));
@@ -75,10 +82,10 @@ static bool add_result(job *j, size_t i, const document *d, err *e) {
     bad |= json_object_set_new(r, "invalid_utf8", json_integer((json_int_t)d->bad_utf8));
     bad |= json_object_set_new(r, "added", output_json_text(d->added));
     json_t *list = json_array();
-    for (int64_t k = 0; k < d->n_starts; k++)
+    for (int64_t k = 0; !bad && (j->o->out || j->o->json) && k < d->n_starts; k++)
         bad |= json_array_append_new(
             list, j->o->out ? json_integer(d->starts[k])
-                            : json_ids(d->ids + d->starts[k], end_of(d, k) - d->starts[k]));
+                            : json_ids(d->ids + d->starts[k], end_of(d, k) - d->starts[k], e));
     bad |= json_object_set_new(r, j->o->out ? "starts" : "ids", list);
     bad |= json_array_append_new(j->results, r);
     return bad ? err_set(e, ERR_NOMEM, "out of memory: the JSON result") : true;
@@ -108,8 +115,11 @@ static void tell(const job *j, const document *d) {
 static bool encode_one(job *j, size_t i, err *e) {
     const options *o = j->o;
     document d;
-    document_options how = {
-        .tokenizer = j->t, .add_special = j->own->special, .add_bos = o->add_bos, .bos = j->bos};
+    document_options how = {.tokenizer = j->t,
+                            .add_special = j->own->special,
+                            .add_bos = o->add_bos,
+                            .bos = j->bos,
+                            .progress = signals_go_on};
     if (!document_read(o->document[i], &how, &d, e))
         return false;
     shorten(&d, o->length);
@@ -121,8 +131,10 @@ static bool encode_one(job *j, size_t i, err *e) {
         free(path);
     }
     for (int64_t k = 0; ok && !o->out && k < d.n_starts; k++)
-        for (int64_t t = d.starts[k], end = end_of(&d, k); t < end; t++)
+        for (int64_t t = d.starts[k], end = end_of(&d, k); ok && t < end; t++) {
             output_print(j->out, "%d%c", d.ids[t], t + 1 < end ? ' ' : '\n');
+            ok = go_on(e);
+        }
     document_free(&d);
     return ok;
 }

@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/names.h"
+#include "cli/signals.h"
 #include "core/mem.h"
 #include "core/outfile.h"
 #include "core/text.h"
@@ -166,7 +167,7 @@ void output_print(const output *x, const char *fmt, ...) {
 }
 
 static int to_stream(const char *text, size_t n, void *f) {
-    return fwrite(text, 1, n, f) == n ? 0 : -1;
+    return !signals_caught() && fwrite(text, 1, n, f) == n ? 0 : -1;
 }
 
 // A line for every member at the top, what lies below on that line: readable, and a curve of a
@@ -194,6 +195,8 @@ static bool dump(const json_t *v, FILE *f, const char *where, err *e) {
     errno = 0;
     if (dump_lines(v, f))
         return true;
+    if (signals_caught())
+        return err_set(e, ERR_CANCELLED, "%s: stopped", where);
     if (f == stdout)
         stdout_reason = errno;
     return err_set(e, ERR_IO, "%s: cannot write: %s", where,

@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/reading.h"
 #include "cli/say.h"
+#include "cli/signals.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "core/text.h"
@@ -170,7 +171,8 @@ bool session_rows(session *s, size_t i, int64_t least, rows *r, err *e) {
                             .n_vocab = s->m->info.n_vocab,
                             .add_bos = s->o->add_bos,
                             .bos = s->bos,
-                            .digest = true};
+                            .digest = true,
+                            .progress = signals_go_on};
     *r = (rows){0};
     bool standard = strcmp(path, "-") == 0;
     const char *shown = standard ? "standard input" : path;

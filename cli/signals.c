@@ -22,6 +22,11 @@ int signals_caught(void) {
     return caught;
 }
 
+bool signals_go_on(void *ctx, int64_t done, int64_t total) {
+    (void)ctx, (void)done, (void)total;
+    return !caught;
+}
+
 void signals_at_end(void (*clean)(void)) {
     for (int i = 0; i < n_cleaners; i++)
         if (cleaner[i] == clean)

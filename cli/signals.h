@@ -9,6 +9,9 @@
 #ifndef DELTOP_SIGNALS_H
 #define DELTOP_SIGNALS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum { SIGNALS_GRACE = 3 };
 
 // Opens descriptors 0, 1 and 2 when the caller closed them, so that no file opened later takes
@@ -19,6 +22,9 @@ void signals_install(void);
 
 // The first signal caught, 0 when there was none.
 int signals_caught(void);
+
+// A progress_fn (core/progress.h) that shows nothing: true until a signal was caught. ctx is not used.
+bool signals_go_on(void *ctx, int64_t done, int64_t total);
 
 // Called in the handler before the process ends at once: must be async-signal-safe. At most 4.
 void signals_at_end(void (*clean)(void));

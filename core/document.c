@@ -75,10 +75,16 @@ static bool close_document(build *b, size_t first, err *e) {
     return true;
 }
 
+static bool go_on(const build *b, size_t done, size_t total, err *e) {
+    return !b->o->progress || b->o->progress(b->o->progress_ctx, (int64_t)done, (int64_t)total) ||
+           err_set(e, ERR_CANCELLED, "%s: stopped at byte %zu of %zu", b->shown, done, total);
+}
+
 static bool add_text(build *b, const char *text, size_t n, err *e) {
     size_t first = b->ids.n;
     b->d->bad_utf8 += text_utf8_bad(text, n);
-    if (n > 0 && !tokenizer_encode(b->o->tokenizer, text, n, b->o->add_special, &b->ids, e))
+    if (n > 0 && !tokenizer_encode(b->o->tokenizer, text, n, b->o->add_special, b->o->progress,
+                                   b->o->progress_ctx, &b->ids, e))
         return err_prefix(e, "%s", b->shown);
     return close_document(b, first, e);
 }
@@ -119,7 +125,8 @@ static bool add_lines(build *b, const char *text, size_t n, err *e) {
         size_t length = (size_t)(stop - p), blank = 0;
         while (blank < length && (p[blank] == ' ' || p[blank] == '\t' || p[blank] == '\r'))
             blank++;
-        if (blank < length && !add_line(b, p, length, number, e))
+        if (!go_on(b, (size_t)(p - text), n, e) ||
+            (blank < length && !add_line(b, p, length, number, e)))
             return false;
         p = stop + (stop < end);
     }
@@ -216,6 +223,19 @@ static char *read_stream(FILE *f, const char *name, size_t *n, err *e) {
     return NULL;
 }
 
+static bool digest(const build *b, const char *text, size_t n, err *e) {
+    const size_t piece = (size_t)1 << 20;
+    sha256 s;
+    sha256_init(&s);
+    for (size_t at = 0; at < n; at += piece) {
+        if (!go_on(b, at, n, e))
+            return false;
+        sha256_add(&s, text + at, n - at < piece ? n - at : piece);
+    }
+    sha256_hex(&s, b->d->sha256);
+    return true;
+}
+
 static void say_added(build *b) {
     document *d = b->d;
     size_t at = 0;
@@ -263,12 +283,8 @@ bool document_read(const char *path, const document_options *o, document *out, e
         ok = add_text(&b, text, out->bytes, e);
     if (!ok)
         goto done;
-    if (o->digest) {
-        sha256 s;
-        sha256_init(&s);
-        sha256_add(&s, text, out->bytes);
-        sha256_hex(&s, out->sha256);
-    }
+    if (o->digest && !(ok = digest(&b, text, out->bytes, e)))
+        goto done;
     out->ids = b.ids.v;
     out->n = (int64_t)b.ids.n;
     b.ids.v = NULL;

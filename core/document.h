@@ -27,6 +27,10 @@ typedef struct document_options {
     int32_t bos;
     bool digest; // fill sha256
     FILE *input; // what "-" reads; NULL: stdin
+    // Asked often enough to stop a reader at once (ERR_CANCELLED); counts bytes, from 0 again with every
+    // step from a file to ids. May be NULL.
+    progress_fn progress;
+    void *progress_ctx;
 } document_options;
 
 typedef struct document {

@@ -192,10 +192,13 @@ typedef struct tok_trie {
     uint32_t first[256];
 } tok_trie;
 
+typedef struct tok_work tok_work;
+
 // A tokenizer that is no tokenizer.json: its own way from bytes to ids and back, over `vocab`.
 typedef struct tok_other {
     const char *kind; // "RWKV World vocabulary"
-    bool (*encode)(const tokenizer *t, const char *s, size_t n, ids *out, err *e); // s: UTF-8
+    // s: UTF-8
+    bool (*encode)(const tokenizer *t, tok_work *w, const char *s, size_t n, ids *out, err *e);
     // Every id is below t->size.
     bool (*decode)(const tokenizer *t, const int32_t *v, size_t n, tok_buf *out, err *e);
     bool (*piece)(const tokenizer *t, int32_t id, tok_buf *out, err *e);
@@ -241,7 +244,11 @@ typedef struct tok_word { // a span seen before, and its ids
     uint32_t key_n, n;
     size_t ids; // in tok_work.found
 } tok_word;
-typedef struct tok_work {
+struct tok_work {
+    progress_fn progress; // NULL: nobody watches
+    void *progress_ctx;
+    size_t done, total; // bytes of the text: those that are ids now, and all
+    unsigned asked;
     tok_finder finder;
     tok_word *word; // cache: [word_mask + 1], key_n 0 empty
     size_t word_mask, words;
@@ -255,8 +262,16 @@ typedef struct tok_work {
     size_t n_heap, cap_heap;
     tok_buf text[2], mapped;
     tok_spans span[2];
-} tok_work;
+};
 void tok_work_free(tok_work *w);
+// For every loop over a text: false with ERR_CANCELLED when the user wants to stop. Cheap enough for a
+// loop over words, not for one over bytes.
+// One call in so many asks: a call through a pointer costs as much as a short word.
+enum { TOK_ASK_EVERY = 256 };
+bool tok_ask(tok_work *w, err *e);
+static inline bool tok_go_on(tok_work *w, err *e) {
+    return ++w->asked % TOK_ASK_EVERY != 0 || tok_ask(w, e);
+}
 
 // Normalizes s (well-formed) into out, replacing its content (tokenizer_normal.c).
 bool tok_normalize(const tokenizer *t, tok_work *w, const char *s, size_t n, tok_buf *out, err *e);

@@ -22,6 +22,7 @@
 #define DELTOP_TOKENIZER_H
 
 #include "core/err.h"
+#include "core/progress.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,8 +49,9 @@ bool tokenizer_has_sentencepiece(void);
 
 // Appends the ids of TEXT (n bytes, NUL is an ordinary character) to *out. The whole text is one
 // string: call it once per document. add_special: run the post-processor (a BOS in front, say).
-bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special, ids *out,
-                      err *e);
+// progress counts bytes that have become ids; it and its ctx may be NULL. The SentencePiece library takes a text in one go and asks nobody.
+bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
+                      progress_fn progress, void *progress_ctx, ids *out, err *e);
 
 // Decoded text, NUL-terminated, *n = its bytes without the NUL; caller frees. skip_special drops
 // special tokens. An id without a token is an error that names it.

@@ -88,6 +88,8 @@ bool tok_added_next(const tokenizer *t, tok_work *w, const tok_trie *trie, const
     for (size_t i = *at, len = 0; i < n; i++) {
         if (!trie->first[(unsigned char)s[i]])
             continue;
+        if (!tok_go_on(w, e))
+            return false;
         uint32_t found = tok_trie_longest(trie, s + i, n - i, &len);
         if (found == TOK_NONE)
             continue;

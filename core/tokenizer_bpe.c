@@ -166,6 +166,8 @@ static bool merge_heap(const tok_merges *m, tok_work *w, size_t *count, err *e) 
     uint32_t *sym = w->sym, *prev = w->prev, *next = w->next, *rank = w->rank;
     w->n_heap = 0;
     for (size_t i = 0; i < n; i++) {
+        if (!tok_go_on(w, e))
+            return false;
         prev[i] = i ? (uint32_t)i - 1 : TOK_NONE;
         next[i] = i + 1 < n ? (uint32_t)i + 1 : TOK_NONE;
         rank[i] = i + 1 < n ? rank_of(m, sym[i], sym[i + 1]) : TOK_NONE;
@@ -175,6 +177,8 @@ static bool merge_heap(const tok_merges *m, tok_work *w, size_t *count, err *e) 
     for (size_t i = w->n_heap / 2; i-- > 0;)
         sift_down(w->heap, w->n_heap, i);
     while (w->n_heap) {
+        if (!tok_go_on(w, e))
+            return false;
         uint64_t top = heap_pop(w);
         uint32_t i = (uint32_t)top;
         if (rank[i] != (uint32_t)(top >> 32))
@@ -307,7 +311,7 @@ bool tok_bpe(const tokenizer *t, tok_work *w, const char *s, size_t n, ids *out,
         uint32_t c = tok_char(s + i, &len);
         bool has = char_id(t, s + i, c, len) != TOK_NONE;
         if (has && last_known && !tok_joints_has(&t->joints, last, c)) {
-            if (!encode_word(t, w, s + start, i - start, out, e))
+            if (!tok_go_on(w, e) || !encode_word(t, w, s + start, i - start, out, e))
                 return false;
             start = i;
         }

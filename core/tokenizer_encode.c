@@ -2,6 +2,12 @@
 
 #include <stdlib.h>
 
+bool tok_ask(tok_work *w, err *e) {
+    if (!w->progress || w->progress(w->progress_ctx, (int64_t)w->done, (int64_t)w->total))
+        return true;
+    return err_set(e, ERR_CANCELLED, "stopped at byte %zu of %zu", w->done, w->total);
+}
+
 // Pre-tokenizes and merges what lies between two added tokens.
 static bool encode_plain(const tokenizer *t, tok_work *w, const char *s, size_t n, bool front,
                          ids *out, err *e) {
@@ -9,9 +15,11 @@ static bool encode_plain(const tokenizer *t, tok_work *w, const char *s, size_t 
     const tok_spans *spans = NULL;
     if (!tok_pieces(t, w, s, n, front, &text, &spans, e))
         return false;
-    for (size_t i = 0; i < spans->n; i++)
-        if (!tok_bpe(t, w, text + spans->v[i].at, spans->v[i].n, out, e))
+    for (size_t i = 0; i < spans->n; i++) {
+        if (!tok_go_on(w, e) || !tok_bpe(t, w, text + spans->v[i].at, spans->v[i].n, out, e))
             return false;
+        w->done += spans->v[i].n; // normalizers may have made it more, or fewer
+    }
     return true;
 }
 
@@ -48,9 +56,9 @@ static bool encode_stretch(const tokenizer *t, tok_work *w, const char *s, size_
     return ok;
 }
 
-bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special, ids *out,
-                      err *e) {
-    tok_work w = {0};
+bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
+                      progress_fn progress, void *progress_ctx, ids *out, err *e) {
+    tok_work w = {.progress = progress, .progress_ctx = progress_ctx, .total = n};
     tok_buf fixed = {0};
     size_t before = out->n;
     bool ok = true;
@@ -59,7 +67,7 @@ bool tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_s
         text = fixed.p, n = fixed.n;
     }
     ok = ok && (!add_special || ids_add(out, t->front.v, t->front.n, e)) &&
-         (n == 0 || (t->other ? t->other->encode(t, text, n, out, e)
+         (n == 0 || (t->other ? t->other->encode(t, &w, text, n, out, e)
                               : cut(t, &w, &t->raw, text, n, true, encode_stretch, out, e))) &&
          (!add_special || ids_add(out, t->back.v, t->back.n, e));
     if (!ok)

@@ -55,7 +55,7 @@ static bool settled(const tok_norm *f, const char *s, size_t n) {
     return true;
 }
 
-static bool form(const tok_norm *f, const char *s, size_t n, tok_buf *out, err *e) {
+static bool form(const tok_norm *f, tok_work *w, const char *s, size_t n, tok_buf *out, err *e) {
     if (settled(f, s, n))
         return tok_buf_add(out, s, n, e);
     int32_t *c = NULL;
@@ -65,6 +65,8 @@ static bool form(const tok_norm *f, const char *s, size_t n, tok_buf *out, err *
     for (size_t i = 0; i < n;) {
         int len = 0, last = 0;
         uint32_t x = tok_char(s + i, &len);
+        if (!tok_go_on(w, e))
+            goto done;
         if (used + 32 > cap && !mem_grow((void **)&c, &cap, used + 32, sizeof *c, "a text", e))
             goto done;
         // the longest decomposition of one character has 18 code points
@@ -86,7 +88,8 @@ static bool form(const tok_norm *f, const char *s, size_t n, tok_buf *out, err *
     }
     for (size_t i = 0; i < used; i++) {
         char one[4];
-        if (!tok_buf_add(out, one, (size_t)tok_char_put((uint32_t)c[i], one), e))
+        if (!tok_go_on(w, e) ||
+            !tok_buf_add(out, one, (size_t)tok_char_put((uint32_t)c[i], one), e))
             goto done;
     }
     ok = true;
@@ -104,7 +107,8 @@ static bool replace(const tok_norm *f, tok_work *w, const char *s, size_t n, tok
             return false;
         if (!found)
             return tok_buf_add(out, s + done, n - done, e);
-        if (!tok_buf_add(out, s + done, start - done, e) || !tok_buf_add(out, f->text, f->n, e))
+        if (!tok_go_on(w, e) || !tok_buf_add(out, s + done, start - done, e) ||
+            !tok_buf_add(out, f->text, f->n, e))
             return false;
         done = end;
     }
@@ -113,7 +117,7 @@ static bool replace(const tok_norm *f, tok_work *w, const char *s, size_t n, tok
 static bool step(const tok_norm *f, tok_work *w, const char *s, size_t n, tok_buf *out, err *e) {
     switch (f->kind) {
     case NORM_FORM:
-        return form(f, s, n, out, e);
+        return form(f, w, s, n, out, e);
     case NORM_PREPEND: // nothing in front of nothing
         return (n == 0 || tok_buf_add(out, f->text, f->n, e)) && tok_buf_add(out, s, n, e);
     case NORM_REPLACE:

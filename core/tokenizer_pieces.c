@@ -76,6 +76,8 @@ static bool split(const tok_pre *p, tok_work *w, const char *text, const tok_spa
                 return false;
             if (!found)
                 break;
+            if (!tok_go_on(w, e))
+                return false;
             if (start > done && !item(&c, done, start - done, false))
                 return false;
             if (!item(&c, start, end - start, true))
@@ -91,7 +93,8 @@ static bool split(const tok_pre *p, tok_work *w, const char *text, const tok_spa
 }
 
 // ' ' becomes the mark; a mark goes in front where the scheme says so.
-static bool metaspace(const tok_pre *p, const char *s, size_t n, bool front, tok_buf *out, err *e) {
+static bool metaspace(const tok_pre *p, tok_work *w, const char *s, size_t n, bool front,
+                      tok_buf *out, err *e) {
     bool marked = n >= p->mark_n && !memcmp(s, p->mark, p->mark_n);
     bool wanted = p->prepend == PREPEND_ALWAYS || (p->prepend == PREPEND_FIRST && front);
     if (wanted && !marked && s[0] != ' ' && !tok_buf_add(out, p->mark, p->mark_n, e))
@@ -99,7 +102,7 @@ static bool metaspace(const tok_pre *p, const char *s, size_t n, bool front, tok
     for (size_t i = 0; i < n;) {
         const char *space = memchr(s + i, ' ', n - i);
         size_t k = space ? (size_t)(space - s) : n;
-        if (!tok_buf_add(out, s + i, k - i, e) ||
+        if (!tok_go_on(w, e) || !tok_buf_add(out, s + i, k - i, e) ||
             (space && !tok_buf_add(out, p->mark, p->mark_n, e)))
             return false;
         i = k + (space != NULL);
@@ -117,19 +120,19 @@ static bool to_alphabet(const char *s, size_t n, tok_buf *out, err *e) {
     return true;
 }
 
-static bool rewrite(const tok_pre *p, const char *text, const tok_spans *in, tok_buf *buf,
-                    tok_spans *out, err *e) {
+static bool rewrite(const tok_pre *p, tok_work *w, const char *text, const tok_spans *in,
+                    tok_buf *buf, tok_spans *out, err *e) {
     for (size_t i = 0; i < in->n; i++) {
         const char *s = text + in->v[i].at;
         size_t n = in->v[i].n, at = buf->n;
         bool ok = true;
         if (p->kind == PRE_METASPACE)
-            ok = metaspace(p, s, n, in->v[i].front, buf, e);
+            ok = metaspace(p, w, s, n, in->v[i].front, buf, e);
         else if (p->kind == PRE_BYTES)
             ok = to_alphabet(s, n, buf, e);
         else
             ok = (s[0] == ' ' || tok_buf_add(buf, " ", 1, e)) && tok_buf_add(buf, s, n, e);
-        if (!ok || !tok_spans_add(out, at, buf->n - at, in->v[i].front, e))
+        if (!ok || !tok_go_on(w, e) || !tok_spans_add(out, at, buf->n - at, in->v[i].front, e))
             return false;
     }
     return true;
@@ -152,7 +155,7 @@ bool tok_pieces(const tokenizer *t, tok_work *w, const char *s, size_t n, bool f
         } else {
             w->text[b].n = 0;
             if (!tok_buf_add(&w->text[b], "", 0, e) ||
-                !rewrite(p, now, &w->span[k], &w->text[b], out, e))
+                !rewrite(p, w, now, &w->span[k], &w->text[b], out, e))
                 return false;
             now = w->text[b].p;
             b = 1 - b;

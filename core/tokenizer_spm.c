@@ -9,7 +9,8 @@
 
 #ifdef DELTOP_SENTENCEPIECE
 
-static bool encode(const tokenizer *t, const char *s, size_t n, ids *out, err *e) {
+static bool encode(const tokenizer *t, tok_work *w, const char *s, size_t n, ids *out, err *e) {
+    (void)w;
     int *got = NULL;
     size_t count = 0;
     if (!spm_encode(t->own, s, n, &got, &count))

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool encode(const tokenizer *t, const char *s, size_t n, ids *out, err *e) {
+static bool encode(const tokenizer *t, tok_work *w, const char *s, size_t n, ids *out, err *e) {
     for (size_t at = 0; at < n;) {
         size_t len = 0;
         uint32_t id = tok_trie_longest(&t->raw, s + at, n - at, &len);
@@ -19,9 +19,9 @@ static bool encode(const tokenizer *t, const char *s, size_t n, ids *out, err *e
                            "text",
                            t->path, (unsigned char)s[at], at);
         int32_t v = (int32_t)id;
-        if (!ids_add(out, &v, 1, e))
+        if (!ids_add(out, &v, 1, e) || !tok_go_on(w, e))
             return false;
-        at += len;
+        w->done = at += len;
     }
     return true;
 }

@@ -23,11 +23,12 @@ struct tokenizer {
 static tokenizer bytes;
 
 bool __wrap_tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
-                             ids *out, err *e);
+                             progress_fn progress, void *progress_ctx, ids *out, err *e);
 bool __wrap_tokenizer_adds_special(const tokenizer *t, char *buf, size_t size);
 
 bool __wrap_tokenizer_encode(const tokenizer *t, const char *text, size_t n, bool add_special,
-                             ids *out, err *e) {
+                             progress_fn progress, void *progress_ctx, ids *out, err *e) {
+    (void)progress, (void)progress_ctx;
     ((tokenizer *)(uintptr_t)t)->calls++;
     if (!mem_grow((void **)&out->v, &out->cap, out->n + n + 1, sizeof *out->v, "ids", e))
         return false;

@@ -22,7 +22,7 @@ enum { T = 24, K = EXPLAIN_K, V = EXPLAIN_V, DRAWS = 400 };
 static explain_figures measured(const recurrence *r) {
     explain_figures f;
     err e = {0};
-    if (!explain_measure(r, DRAWS, 7, &f, &e))
+    if (!explain_measure(r, DRAWS, 7, NULL, NULL, &f, &e))
         fail_msg("%s: %s", r->name, e.text);
     return f;
 }

@@ -357,7 +357,7 @@ static void the_tokenizer_reads_the_inputs_names(void **state) {
     assert_non_null(t);
     ids x = {0};
     const char *text = "r1 s0 r7 s7  r0";
-    assert_true(tokenizer_encode(t, text, strlen(text), true, &x, &e));
+    assert_true(tokenizer_encode(t, text, strlen(text), true, NULL, NULL, &x, &e));
     const int32_t want[] = {16, 17, 1, 8, 7, 15, 0}; // both prefix tokens in front
     assert_int_equal(x.n, 7);
     assert_memory_equal(x.v, want, sizeof want);

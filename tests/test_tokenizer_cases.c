@@ -217,9 +217,9 @@ static void a_failed_call_leaves_the_list_and_an_encoded_text_is_appended(void *
     tokenizer *t = tok_open(CASES "byte_pairs.tokenizer.json");
     ids x = {0};
     err e = {0};
-    assert_true(tokenizer_encode(t, "and", 3, false, &x, &e));
+    assert_true(tokenizer_encode(t, "and", 3, false, NULL, NULL, &x, &e));
     size_t one = x.n;
-    assert_true(tokenizer_encode(t, "and", 3, false, &x, &e));
+    assert_true(tokenizer_encode(t, "and", 3, false, NULL, NULL, &x, &e));
     assert_int_equal(x.n, 2 * one);
     assert_memory_equal(x.v, x.v + one, one * sizeof *x.v);
     ids_free(&x);
@@ -276,7 +276,7 @@ static void *work(void *p) {
     job *j = p;
     for (int r = 0; r < 20; r++) {
         ids_free(&j->out);
-        if (!tokenizer_encode(j->t, j->text, j->n, true, &j->out, NULL))
+        if (!tokenizer_encode(j->t, j->text, j->n, true, NULL, NULL, &j->out, NULL))
             return p;
     }
     return NULL;
@@ -325,7 +325,7 @@ static void every_failed_allocation_is_an_error_and_not_a_crash(void **state) {
             char *back = NULL;
             mem_fail_after(n);
             tokenizer *t = tokenizer_open(path, &e);
-            bool ok = t && tokenizer_encode(t, text, sizeof text - 1, true, &x, &e);
+            bool ok = t && tokenizer_encode(t, text, sizeof text - 1, true, NULL, NULL, &x, &e);
             if (ok)
                 back = tokenizer_decode(t, x.v, x.n, false, &bytes, &e);
             mem_fail_after(0);

@@ -107,11 +107,11 @@ static void text_that_no_token_begins_is_an_error_that_names_the_byte_B73(void *
     tokenizer *t = tok_open(file);
     ids x = {0};
     err e = {0};
-    assert_true(tokenizer_encode(t, "aabc", 4, true, &x, &e)); // a, then the longest
+    assert_true(tokenizer_encode(t, "aabc", 4, true, NULL, NULL, &x, &e)); // a, then the longest
     assert_int_equal(x.n, 2);
     assert_int_equal(x.v[0], 1);
     assert_int_equal(x.v[1], 2);
-    assert_false(tokenizer_encode(t, "aab", 3, false, &x, &e));
+    assert_false(tokenizer_encode(t, "aab", 3, false, NULL, NULL, &x, &e));
     files_assert_error_holds(&e, ERR_INPUT, "no token begins with byte 0x62");
     assert_non_null(strstr(e.text, "byte 2 of the text"));
     assert_int_equal(x.n, 2); // the list is as it was

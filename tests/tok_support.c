@@ -59,7 +59,7 @@ tokenizer *tok_open(const char *path) {
 ids tok_encode(const tokenizer *t, const char *text, size_t n, bool special) {
     ids out = {0};
     err e = {0};
-    if (!tokenizer_encode(t, text, n, special, &out, &e))
+    if (!tokenizer_encode(t, text, n, special, NULL, NULL, &out, &e))
         fail_msg("%s", e.text);
     return out;
 }

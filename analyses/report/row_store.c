@@ -66,7 +66,7 @@ static void digest(const double *loss, size_t n_loss, const flat *f, char out[65
     sha256_hex(&s, out);
 }
 
-bool row_record_save(const row_record *r, const char *settings, const char *path, err *e) {
+bool row_record_save(const row_record *r, const row_origin *from, const char *path, err *e) {
     flat f = {0};
     char name[32];
     flat_put_ints(&f, (int64_t[]){r->boundaries, r->documents, r->n_check}, 3);
@@ -87,7 +87,10 @@ bool row_record_save(const row_record *r, const char *settings, const char *path
         char sum[65];
         digest(r->loss.loss, (size_t)r->loss.n, &f, sum);
         parcel_add_text(p, "sha256", sum);
-        parcel_add_text(p, "settings", settings);
+        parcel_add_text(p, "settings", from->settings);
+        parcel_add_text(p, "document", from->document);
+        snprintf(name, sizeof name, "%lld", (long long)from->tokens);
+        parcel_add_text(p, "tokens", name);
         parcel_add_text(p, "device", r->device);
         parcel_add_text(p, "check", r->check_why);
         parcel_add_text(p, "spectrum", r->spectrum_why);
@@ -257,13 +260,24 @@ static bool get_all(row_record *r, flat *f, const parcel *p, const char *model,
     return f->fail.code == ERR_NONE || err_set(e, f->fail.code, "%s", f->fail.text);
 }
 
-static bool belongs(const parcel *p, const char *settings, err *e) {
+// A document that was written to while a report ran, or since: naming settings would send the reader to
+// the wrong place.
+static bool refuse(const parcel *p, const row_origin *from, err *e) {
+    const char *document = parcel_text(p, "document"), *tokens = parcel_text(p, "tokens");
+    if (!document || !tokens || strcmp(document, from->document) == 0)
+        return err_set(e, ERR_INPUT, "was made with other settings");
+    long long then = strtoll(tokens, NULL, 10), now = (long long)from->tokens;
+    if (then == now)
+        return err_set(e, ERR_INPUT, "was made before the document changed");
+    return err_set(e, ERR_INPUT, "was made when the document had %lld tokens; it has %lld now",
+                   then, now);
+}
+
+static bool belongs(const parcel *p, const row_origin *from, err *e) {
     const char *format = parcel_text(p, "format"), *stored = parcel_text(p, "settings");
     if (!format || strcmp(format, ROW_FORMAT) != 0)
         return err_set(e, ERR_INPUT, "is no \"" ROW_FORMAT "\"");
-    if (!stored || strcmp(stored, settings) != 0)
-        return err_set(e, ERR_INPUT, "was made with other settings");
-    return true;
+    return (stored && strcmp(stored, from->settings) == 0) || refuse(p, from, e);
 }
 
 static bool intact(const parcel *p, const flat *f, err *e) {
@@ -278,14 +292,14 @@ static bool intact(const parcel *p, const flat *f, err *e) {
            err_set(e, ERR_INPUT, "is damaged: its numbers are not those that were written");
 }
 
-bool row_record_is(const char *path, const char *settings) {
+bool row_record_is(const char *path, const row_origin *from) {
     parcel *p = parcel_load(path, NULL);
-    bool yes = p && belongs(p, settings, NULL);
+    bool yes = p && belongs(p, from, NULL);
     parcel_free(p);
     return yes;
 }
 
-bool row_record_load(row_record *r, const char *path, const char *settings, const char *model,
+bool row_record_load(row_record *r, const char *path, const row_origin *from, const char *model,
                      const char *document, err *e) {
     *r = (row_record){0};
     parcel *p = parcel_load(path, e);
@@ -296,7 +310,7 @@ bool row_record_load(row_record *r, const char *path, const char *settings, cons
     // Lent by the parcel, not owned: only read.
     f.real = (double *)parcel_f64(p, "real", f.n_real, &mine);
     f.whole = (int64_t *)parcel_i64(p, "whole", f.n_whole, &mine);
-    bool ok = belongs(p, settings, &mine) && f.real && f.whole && intact(p, &f, &mine) &&
+    bool ok = belongs(p, from, &mine) && f.real && f.whole && intact(p, &f, &mine) &&
               get_all(r, &f, p, model, document, &mine);
     if (!ok) {
         row_record_free(r);

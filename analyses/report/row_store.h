@@ -6,19 +6,26 @@
 #include "core/parcel.h"
 
 // Stored in every file. A file of another format is refused by row_record_load (ERR_INPUT).
-#define ROW_FORMAT "deltop record 6"
+#define ROW_FORMAT "deltop record 7"
 
-// settings: a digest of everything that the numbers depend on; only a file that carries the same one
-// is read back. device, precision: what computed.
-bool row_record_save(const row_record *r, const char *settings, const char *path, err *e);
-// ERR_MISSING when there is no file; ERR_INPUT when it is not whole, carries other settings, or holds
-// other bytes than were written (a digest of its numbers tells). model
+// What a record was made from.
+typedef struct row_origin {
+    const char *settings; // a digest of everything that the numbers depend on
+    const char *document; // of its content, so that a refusal can say what is different
+    int64_t tokens;       // of the document
+} row_origin;
+
+// Only a file that carries the same settings is read back.
+bool row_record_save(const row_record *r, const row_origin *from, const char *path, err *e);
+// ERR_MISSING when there is no file; ERR_INPUT when it is not whole, carries other settings (of
+// another document: that is what is said), or holds other bytes than were written (a digest of its
+// numbers tells). model
 // and document become the names of its results.
-bool row_record_load(row_record *r, const char *path, const char *settings, const char *model,
+bool row_record_load(row_record *r, const char *path, const row_origin *from, const char *model,
                      const char *document, err *e);
 
 // True when PATH holds a whole record with these settings (its head is looked at, not its numbers).
-bool row_record_is(const char *path, const char *settings);
+bool row_record_is(const char *path, const row_origin *from);
 
 // Arrays behind each other, while a structure is taken apart or put together again.
 typedef struct flat {

@@ -137,7 +137,7 @@ static bool objectives(const verify_case *c, double *error, err *e) {
         explain_figures f;
         if (r->kind == GRADIENT_FORMAL || r->kind == GRADIENT_NONE)
             continue;
-        if (!explain_measure(r, 64, c->env->seed, &f, e))
+        if (!explain_measure(r, 64, c->env->seed, NULL, NULL, &f, e))
             return false;
         *error = small_max(*error, f.gradient);
     }

@@ -143,7 +143,8 @@ static const char *const names[] = {
     "s3", "s4", "s5",     "s3-lookup", "s3-rotations", "s4-rotations", "a5-rotations",
     "d3", "d8", "parity", "flip-flop", "mod3-reset",   "five-state",   "mod3",
 };
-enum { WORDS = 16, TOKENS = 512 };
+// BLOCK: the look-up model takes half a second for a word, and the user may want to stop.
+enum { WORDS = 16, TOKENS = 512, BLOCK = 128 };
 
 static void remove_files(const char *folder) {
     static const char *const files[] = {
@@ -185,9 +186,9 @@ static model *through_disk(const verify_case *c, int which, word_task **t, err *
 static bool whole_model(const verify_case *c, double *error, err *e) {
     word_task *t = NULL;
     words_result r = {0};
-    words_options how = {.length = TOKENS, .count = WORDS, .seed = c->env->seed};
+    words_options how = {.length = TOKENS, .count = WORDS, .block = BLOCK, .seed = c->env->seed};
     model *m = through_disk(c, c->arg, &t, e);
-    bool ok = m && words_run(m, t, &how, NULL, NULL, &r, e);
+    bool ok = m && words_run(m, t, &how, c->go_on, c->go_on_ctx, &r, e);
     if (ok)
         *error = 1 - words_mean(&r, 0, r.length);
     words_free(&r);

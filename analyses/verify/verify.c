@@ -45,9 +45,23 @@ static bool unknown(const char *only, char *buf, size_t size) {
     return false;
 }
 
-static void one(const verify_env *env, const check *c, bool on_device, verify_result *r) {
+// The caller's progress, for what counts something else than checks.
+typedef struct watch {
+    progress_fn progress;
+    void *ctx;
+    int64_t done, total; // checks
+} watch;
+
+static bool go_on(void *ctx, int64_t done, int64_t total) {
+    const watch *w = ctx;
+    (void)done, (void)total;
+    return !w->progress || w->progress(w->ctx, w->done, w->total);
+}
+
+// False: the user wants to stop.
+static bool one(const verify_env *env, const check *c, bool on_device, watch *w, verify_result *r) {
     verify_row *row = &r->row[r->n++];
-    verify_case at = {env, on_device ? env->device : env->exact, c->arg};
+    verify_case at = {env, on_device ? env->device : env->exact, c->arg, go_on, w};
     err e = {0};
     *row = (verify_row){
         .c = c, .on_device = on_device, .error = NAN, .allowed = on_device ? c->device : c->exact};
@@ -58,6 +72,8 @@ static void one(const verify_env *env, const check *c, bool on_device, verify_re
     if (!ran)
         snprintf(row->why, sizeof row->why, "%.199s", e.text);
     r->failed += !row->pass;
+    w->done = (int64_t)r->n;
+    return (ran || e.code != ERR_CANCELLED) && go_on(w, 0, 0);
 }
 
 bool verify_run(const verify_env *env, const char *only, progress_fn progress, void *progress_ctx,
@@ -77,16 +93,15 @@ bool verify_run(const verify_env *env, const char *only, progress_fn progress, v
     r->row = mem_zalloc(total, sizeof *r->row, "checks", e);
     if (!r->row)
         return false;
+    watch w = {progress, progress_ctx, 0, (int64_t)total};
     for (int t = 0; t < TABLES; t++)
         for (size_t i = 0; i < *tables[t].n; i++) {
             const check *c = &tables[t].c[i];
             if (!wanted(c, only))
                 continue;
             for (int on_device = 0; on_device < 2; on_device++)
-                if (!isnan(on_device ? c->device : c->exact))
-                    one(env, c, on_device == 1, r);
-            if (progress && !progress(progress_ctx, (int64_t)r->n, (int64_t)total))
-                return err_set(e, ERR_CANCELLED, "stopped after %zu of %zu checks", r->n, total);
+                if (!isnan(on_device ? c->device : c->exact) && !one(env, c, on_device == 1, &w, r))
+                    return err_set(e, ERR_CANCELLED, "stopped at check %zu of %zu", r->n, total);
         }
     return true;
 }

@@ -22,6 +22,9 @@ typedef struct verify_case {
     const verify_env *env;
     backend *be; // where this run computes
     int arg;     // of the row
+    // For what a check runs that takes longer than a moment; counts nothing.
+    progress_fn go_on;
+    void *go_on_ctx;
 } verify_case;
 
 typedef struct check {
@@ -48,7 +51,7 @@ typedef struct verify_result {
 } verify_result;
 
 // Runs the checks whose id begins with one of the comma-separated words of `only` ("G,K05"; NULL:
-// all). ERR_USAGE when none does.
+// all). ERR_USAGE when none does. progress counts checks, and is called within long ones too.
 bool verify_run(const verify_env *env, const char *only, progress_fn progress, void *progress_ctx,
                 verify_result *r, err *e);
 void verify_free(verify_result *r); // an empty one is fine

@@ -66,13 +66,16 @@ static void reader_close(reader *r) {
     free(r->best);
 }
 
-static bool read_row(reader *r, const word_source *s, int64_t i, double *beta_max, err *e) {
+// progress is asked between the blocks of the word.
+static bool read_row(reader *r, const word_source *s, int64_t i, double *beta_max,
+                     progress_fn progress, void *progress_ctx, err *e) {
     probe say = {.ctx = r->best, .on_loss = on_loss};
     probe cut = {.ctx = beta_max, .on_steps = cut_beta};
     const probe *probes[] = {&say, &cut};
     int64_t n = 0;
     s->make(s->ctx, i, r->ids, r->want, &n);
-    return fwd_row(r->f, r->ids, n, NULL, probes, *beta_max > 0 ? 2 : 1, NULL, NULL, e) &&
+    return fwd_row(r->f, r->ids, n, NULL, probes, *beta_max > 0 ? 2 : 1, progress, progress_ctx,
+                   e) &&
            (s->took(s->ctx, i, r->best, r->want, n), true);
 }
 
@@ -95,6 +98,30 @@ static void make_through(void *ctx, int64_t i, int32_t *ids, int32_t *want, int6
     g->s->make(g->s->ctx, i, ids, want, n);
 }
 
+// The caller's progress counts words, and is asked within long ones too. Only one thread may touch
+// the screen: the others learn from `ok` that there is no need to go on.
+typedef struct pace {
+    progress_fn progress; // NULL: nobody watches, or another thread asks
+    void *ctx;
+    const int64_t *done; // words, of all threads
+    int64_t total;
+    const bool *ok;
+    bool in_vain; // another thread has failed, and says why
+} pace;
+
+static bool keep_pace(void *ctx, int64_t at, int64_t n) {
+    pace *p = ctx;
+    bool go;
+    int64_t done;
+    (void)at, (void)n;
+#pragma omp atomic read
+    go = *p->ok;
+#pragma omp atomic read
+    done = *p->done;
+    p->in_vain = !go;
+    return go && (!p->progress || p->progress(p->ctx, done, p->total));
+}
+
 static bool side_by_side(const model *m, const word_source *s, int64_t block, double beta_max,
                          progress_fn progress, void *progress_ctx, err *e) {
     gate g = {.s = s};
@@ -106,6 +133,8 @@ static bool side_by_side(const model *m, const word_source *s, int64_t block, do
     {
         reader r;
         err mine = {0};
+        pace p = {
+            omp_get_thread_num() == 0 ? progress : NULL, progress_ctx, &done, s->rows, &ok, false};
         bool good = reader_open(&r, m, block, s->longest, &mine);
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < s->rows; i++) {
@@ -114,20 +143,17 @@ static bool side_by_side(const model *m, const word_source *s, int64_t block, do
             go = ok;
             if (!go || !good)
                 continue;
-            good = read_row(&r, &alone, i, &beta_max, &mine);
-            int64_t so_far;
-#pragma omp atomic capture
-            so_far = ++done;
-            // Only one thread may touch the screen.
-            if (good && progress && omp_get_thread_num() == 0 &&
-                !progress(progress_ctx, so_far, s->rows))
+            good = read_row(&r, &alone, i, &beta_max, keep_pace, &p, &mine);
+#pragma omp atomic update
+            done++;
+            if (good && p.progress && !keep_pace(&p, 0, 0) && !p.in_vain)
                 good = err_set(&mine, ERR_CANCELLED, "stopped at word %lld of %lld",
-                               (long long)so_far, (long long)s->rows);
+                               (long long)i + 1, (long long)s->rows);
             if (!good)
 #pragma omp atomic write
                 ok = false;
         }
-        if (!good)
+        if (!good && !p.in_vain)
 #pragma omp critical(words_failed)
         {
             ok = false;
@@ -143,8 +169,10 @@ static bool one_by_one(const model *m, const word_source *s, int64_t block, doub
                        progress_fn progress, void *progress_ctx, err *e) {
     reader r;
     bool ok = reader_open(&r, m, block, s->longest, e);
-    for (int64_t i = 0; ok && i < s->rows; i++) {
-        ok = read_row(&r, s, i, &beta_max, e);
+    int64_t i = 0;
+    pace p = {progress, progress_ctx, &i, s->rows, &ok, false};
+    for (; ok && i < s->rows; i++) {
+        ok = read_row(&r, s, i, &beta_max, keep_pace, &p, e);
         if (ok && progress && !progress(progress_ctx, i + 1, s->rows))
             ok = err_set(e, ERR_CANCELLED, "stopped at word %lld of %lld", (long long)i + 1,
                          (long long)s->rows);

@@ -104,14 +104,19 @@ static char *file_of(const report *r, size_t i, const char *end, bool make, err 
     return path;
 }
 
+static row_origin origin(const report_pair *p) {
+    return (row_origin){p->settings, p->sha256, p->tokens};
+}
+
 bool report_task_load(const report *r, size_t i, row_record *out, err *e) {
     const report_pair *p = &r->pair[r->task[i].pair];
     char *path = file_of(r, i, "safetensors", false, e);
     err mine = {0};
-    bool ok = path && row_record_load(out, path, p->settings, output_model(r->out, p->model),
+    row_origin from = origin(p);
+    bool ok = path && row_record_load(out, path, &from, output_model(r->out, p->model),
                                       output_document(r->out, p->document), &mine);
     // What looks like a result and is none would be taken for done by the next run, too.
-    if (!ok && path && mine.code == ERR_INPUT && row_record_is(path, p->settings)) {
+    if (!ok && path && mine.code == ERR_INPUT && row_record_is(path, &from)) {
         unlink(path);
         err_set(e, ERR_INPUT, "%s; it was removed, run the same command again", mine.text);
     } else if (!ok) {
@@ -124,7 +129,8 @@ bool report_task_load(const report *r, size_t i, row_record *out, err *e) {
 bool report_task_done(const report *r, size_t i) {
     const report_pair *p = &r->pair[r->task[i].pair];
     char *path = file_of(r, i, "safetensors", false, NULL);
-    bool there = path && row_record_is(path, p->settings);
+    row_origin from = origin(p);
+    bool there = path && row_record_is(path, &from);
     free(path);
     return there;
 }
@@ -317,7 +323,8 @@ task_outcome report_task_run(report_worker *w, size_t i, progress_fn progress, v
     if (comma)
         *comma = 0;
     char *folder = folder_of(r, p, true, e), *path = file_of(r, i, "safetensors", false, e);
-    ok = folder && path && row_record_save(&x, p->settings, path, e);
+    row_origin made = origin(p);
+    ok = folder && path && row_record_save(&x, &made, path, e);
     if (ok)
         forget_failure(r, i);
     free(folder);
