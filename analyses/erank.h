@@ -74,7 +74,8 @@ typedef struct erank_result {
     int64_t starts[ERANK_MAX_STARTS];
     int64_t n_starts;
     int64_t zero, broken; // states that were zero, and that held a NaN or an infinity
-    int64_t ranked;       // states that have an effective rank
+    int64_t written,
+        alive; // states that tokens were written to; those that are neither zero nor broken
 
     // While rows are read
     int64_t row;
@@ -90,7 +91,7 @@ bool erank_open(erank_result *r, const head_shape *const *mixer, int n_mixers, c
 // The same for the layers of a model.
 bool erank_open_model(erank_result *r, const model *m, int64_t rows, int64_t length,
                       const erank_options *o, err *e);
-// Whether some state has a rank and none holds a NaN or an infinity; else *e says what is wrong.
+// Whether no state holds a NaN or an infinity, and tokens have left one that is not zero; else *e says what is wrong.
 bool erank_check_ranks(const erank_result *r, err *e);
 void erank_free(erank_result *r); // an empty one is fine
 

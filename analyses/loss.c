@@ -100,11 +100,9 @@ bool loss_check_finite(const loss_result *r, err *e) {
         return err_set(e, ERR_NUMERIC, "%lld of %lld losses are not finite",
                        (long long)r->not_finite, (long long)r->scored);
     // A state may break behind the last token, which no loss shows.
-    for (int64_t i = 0; i < r->n_flags; i++)
-        if (r->flag[i].kind == FLAG_NOT_FINITE)
-            return err_set(e, ERR_NUMERIC, "row %lld, position %lld: %s", (long long)r->flag[i].row,
-                           (long long)r->flag[i].position, r->flag[i].what);
-    return true;
+    const loss_flag *f = &r->first_broken;
+    return r->broken_states == 0 || err_set(e, ERR_NUMERIC, "row %lld, position %lld: %s",
+                                            (long long)f->row, (long long)f->position, f->what);
 }
 
 void loss_gather(const double *v, int64_t rows, int64_t n, int64_t from, int64_t to, double *out) {

@@ -47,8 +47,10 @@ typedef struct loss_result {
     double
         extrapolation; // mean beyond the training length L less the mean over L/2..L; NaN: n <= L
     int64_t n_flags;
-    loss_flag flag[LOSS_MAX_FLAGS];
-    int64_t right;     // tokens that were the likeliest, counted while reading
+    loss_flag flag[LOSS_MAX_FLAGS]; // the first ones
+    int64_t broken_states;          // rows in which a head's state was not finite behind a block
+    loss_flag first_broken;         // of them
+    int64_t right;                  // tokens that were the likeliest, counted while reading
     uint64_t ids_mark; // equal for models that read the same tokens; filled while reading
 } loss_result;
 

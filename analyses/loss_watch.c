@@ -17,22 +17,25 @@ struct loss_watch {
     int64_t row;
     int32_t same; // likeliest token so far
     int64_t since, seen;
-    bool loop_told, state_told;
+    bool loop_told, large_told, broken_told;
     backend *be;
     int *heads;      // of each layer's state; 0: it has none
     mat norms;       // [layers, most heads]: as the states were after `watched` tokens
     int64_t watched; // 0: nothing new
 };
 
-static void flag(loss_result *r, int64_t row, int64_t position, loss_flag_kind kind,
-                 const char *what) {
-    if (r->n_flags == LOSS_MAX_FLAGS)
-        return;
-    loss_flag *f = &r->flag[r->n_flags++];
+static void set_flag(loss_flag *f, int64_t row, int64_t position, loss_flag_kind kind,
+                     const char *what) {
     f->row = row;
     f->position = position;
     f->kind = kind;
     snprintf(f->what, sizeof f->what, "%s", what);
+}
+
+static void flag(loss_result *r, int64_t row, int64_t position, loss_flag_kind kind,
+                 const char *what) {
+    if (r->n_flags < LOSS_MAX_FLAGS)
+        set_flag(&r->flag[r->n_flags++], row, position, kind, what);
 }
 
 // The norms of a layer's state heads go into the watcher's row of that layer, and are looked at when
@@ -45,31 +48,34 @@ static void watch_state(loss_watch *w, int layer, int64_t position, mat state, b
     w->watched = position;
 }
 
-// The first head whose state is no longer finite, or so large that a float32 keeps less than two
+// The first head of the row whose state is no longer finite, and the first so large that a float32 keeps less than two
 // digits of what a token of size 1 writes. w->watched: tokens read so far.
 static bool look_at_states(loss_watch *w, backend *be, err *e) {
     const double bound = LOSS_STATE_BOUND;
     int64_t position = w->watched, most = w->norms.cols;
     w->watched = 0;
-    if (position == 0 || w->state_told)
+    if (position == 0 || w->broken_told)
         return true;
     double *norm = mem_alloc((size_t)(w->norms.rows * most), sizeof *norm, "norms of states", e);
     if (!norm)
         return false;
     be->op->read(be, w->norms, norm);
     for (int L = 0; L < w->norms.rows; L++)
-        for (int h = 0; h < w->heads[L] && !w->state_told; h++) {
+        for (int h = 0; h < w->heads[L]; h++) {
             double x = norm[L * most + h];
             char text[96];
-            if (!isfinite(x))
+            if (!isfinite(x) && !w->broken_told) {
                 snprintf(text, sizeof text, "the state of L%d.H%d is not finite", L, h);
-            else if (x > bound)
+                flag(w->r, w->row, position, FLAG_NOT_FINITE, text);
+                if (w->r->broken_states++ == 0)
+                    set_flag(&w->r->first_broken, w->row, position, FLAG_NOT_FINITE, text);
+                w->broken_told = true;
+            } else if (x > bound && isfinite(x) && !w->large_told) {
                 snprintf(text, sizeof text, "the state of L%d.H%d has norm %.2g, beyond %.0g", L, h,
                          x, bound);
-            else
-                continue;
-            flag(w->r, w->row, position, isfinite(x) ? FLAG_LARGE_STATE : FLAG_NOT_FINITE, text);
-            w->state_told = true;
+                flag(w->r, w->row, position, FLAG_LARGE_STATE, text);
+                w->large_told = true;
+            }
         }
     free(norm);
     return backend_check(be, e);

@@ -385,7 +385,7 @@ static bool pictures(job *j, err *e) {
 static bool check_ranks(const job *j, err *e) {
     for (size_t i = 0; i < j->n; i++)
         if (!erank_check_ranks(&j->r[i], e))
-            return results_no_number(j->r[i].model, j->r[i].document, e);
+            return results_no_number(j->r[i].model, j->r[i].document, j->r[i].broken > 0, e);
     return true;
 }
 
@@ -426,8 +426,8 @@ const command command_erank = {
         "half of it.\n"
         "With --out, arrays [layers, heads, positions] (several rows: [rows, ...]) for each model "
         "and document; erank.json names the layers and heads along their axes.\n"
-        "Where a state is not finite, or no state has a rank, everything is written, and the exit "
-        "code is 1.",
+        "Where a state is not finite, or all are zero, everything is written, and the exit code is "
+        "1.",
     .example = "deltop erank examples/small-deltanet examples/small-deltaproduct2 "
                "examples/text_kjv.txt --length 16k --out erank-out",
     .files = "erank.png, erank.csv, erank.json and an .npy array of each quantity",

@@ -329,7 +329,7 @@ static bool pictures(job *j, err *e) {
 static bool check_finite(const job *j, err *e) {
     for (size_t i = 0; i < j->n; i++)
         if (!loss_check_finite(&j->r[i], e))
-            return results_no_number(j->r[i].model, j->r[i].document, e);
+            return results_no_number(j->r[i].model, j->r[i].document, true, e);
     return true;
 }
 

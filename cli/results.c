@@ -189,11 +189,13 @@ bool results_finish(output *x, const char *name, json_t *results, err *e) {
     return output_finish(x, name, v, e);
 }
 
-bool results_no_number(const char *model, const char *document, err *e) {
+bool results_no_number(const char *model, const char *document, bool out_of_range, err *e) {
     err_prefix(e, "%s on %s", text_show(model), text_show(document));
     size_t at = strlen(e->text);
-    snprintf(e->text + at, sizeof e->text - at,
-             " (inspect --stats shows outliers among the weights, --precision f64 has more range)");
+    if (out_of_range)
+        snprintf(
+            e->text + at, sizeof e->text - at,
+            " (inspect --stats shows outliers among the weights, --precision f64 has more range)");
     return false;
 }
 

@@ -32,9 +32,9 @@ bool results_c128(output *x, size_t model, size_t document, const char *name, in
 // Ends a command: NAME ("loss.json") holds output_head and RESULTS, which stays the caller's.
 bool results_finish(output *x, const char *name, json_t *results, err *e);
 
-// Puts "MODEL on DOCUMENT: " in front of a message about numbers that are none, and behind it what to do.
-// Returns false.
-bool results_no_number(const char *model, const char *document, err *e);
+// Puts "MODEL on DOCUMENT: " in front of a message about numbers that are none, and behind it what to do where
+// they are out of range. Returns false.
+bool results_no_number(const char *model, const char *document, bool out_of_range, err *e);
 
 // "; text_kjv sha256 ..." behind the sources named so far, for results_about; what does not fit is
 // cut.

@@ -87,7 +87,7 @@ static const broken table[] = {
      "f32",
      -1,
      0,
-     {NULL, "every state is zero, none has a rank", NULL}},
+     {NULL, "every state is zero", NULL}},
     {"no values in one layer",
      "delta_net",
      "model.layers.0.attn.v_proj.weight",
@@ -174,6 +174,51 @@ static void a_command_whose_results_are_no_numbers_fails(void **state) {
     }
 }
 
+// More rows than flags are kept, each with a state so large that it is flagged: the one state that is none, behind the last
+// token of all, is found nevertheless.
+static void a_broken_state_is_found_behind_flags(void **state) {
+    (void)state;
+    enum { ROWS = 20, LENGTH = 16 };
+    tiny_model *m = tiny_load("examples/small-deltanet");
+    tiny_tensor *t = tiny_get(m, "model.embeddings.weight"),
+                *v = tiny_get(m, "model.layers.0.attn.v_proj.weight");
+    const int32_t rare = (int32_t)t->dims[0] - 1;
+    for (int64_t i = 0; i < t->dims[1]; i++)
+        t->v[rare * t->dims[1] + i] = 1e25f;
+    for (int64_t i = 0; i < v->n; i++)
+        v->v[i] = 1e9f;
+    int32_t ids[ROWS * LENGTH];
+    uint64_t seed = 4;
+    for (int i = 0; i < ROWS * LENGTH; i++)
+        ids[i] = i == ROWS * LENGTH - 1 ? rare : (int32_t)(tiny_next(&seed) % (uint64_t)rare);
+    char model[600], doc[600];
+    snprintf(model, sizeof model, "%s", tiny_save(m, "m"));
+    tiny_free(m);
+    snprintf(doc, sizeof doc, "%s", files_path("ids.npy"));
+    err e = {0};
+    assert_true(npy_write(doc, NPY_I4, 1, (int64_t[]){ROWS * LENGTH}, ids, &e));
+    const char *words[] = {model, doc, "--length", "16", "--rows", "20", "--device", "cpu", NULL};
+    run r = run_command(1, 60, "loss", words);
+    run_holds(r.err, "row 19, position 16: the state of L0.H");
+    run_holds(r.out, "beyond 1e+06");
+    run_free(&r);
+}
+
+// Before its first token a state is zero, and nothing is wrong with that.
+static void states_before_the_first_token_may_all_be_zero(void **state) {
+    (void)state;
+    const char *words[] = {"examples/small-deltanet",
+                           "examples/text_kjv.txt",
+                           "--length",
+                           "1",
+                           "--before",
+                           "--device",
+                           "cpu",
+                           NULL};
+    run r = run_command(0, 60, "erank", words);
+    run_free(&r);
+}
+
 // What is sound beside it is written too, and the message names what is not.
 static void other_models_are_read_and_the_broken_one_is_named(void **state) {
     (void)state;
@@ -243,6 +288,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_whose_results_are_no_numbers_fails),
         cmocka_unit_test(spectrum_sees_tokens_that_no_window_holds),
+        cmocka_unit_test(a_broken_state_is_found_behind_flags),
+        cmocka_unit_test(states_before_the_first_token_may_all_be_zero),
         cmocka_unit_test(other_models_are_read_and_the_broken_one_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
