@@ -148,7 +148,10 @@ bool erank_check_ranks(const erank_result *r, err *e) {
     if (r->broken)
         return err_set(e, ERR_NUMERIC, "%lld state%s with NaN or infinity", (long long)r->broken,
                        r->broken == 1 ? "" : "s");
-    return r->written == 0 || r->alive > 0 || err_set(e, ERR_NUMERIC, "every state is zero");
+    // Before its first token a state is zero, and nothing is wrong with that.
+    bool written = erank_tokens(r, r->positions - 1) > 0;
+    return r->zero == 0 || r->alive > 0 || !written ||
+           err_set(e, ERR_NUMERIC, "every state is zero");
 }
 
 void erank_keep_for_figures(erank_result *r) {
@@ -239,11 +242,11 @@ static void sample_free(sample *x) {
 // Heads from .. from + n - 1 of the sample.
 static bool look(erank_result *r, const sample *x, int from, int n, const steps *s, mat state,
                  backend *be, err *e) {
-    int64_t zero = 0, broken = 0, written = 0, alive = 0;
+    int64_t zero = 0, broken = 0, alive = 0;
     int rank = s->s.K < s->s.V ? s->s.K : s->s.V;
     if (!be->op->state_svals(be, s, state, x->heads + from, n, x->at, x->n, x->sv, x->fro, e))
         return false;
-#pragma omp parallel for schedule(static) collapse(2) reduction(+ : zero, broken, written, alive)
+#pragma omp parallel for schedule(static) collapse(2) reduction(+ : zero, broken, alive)
     for (int h = 0; h < n; h++)
         for (int64_t i = 0; i < x->n; i++) {
             int64_t j = h * x->n + i;
@@ -251,12 +254,10 @@ static bool look(erank_result *r, const sample *x, int from, int n, const steps 
                 x->sv + j * rank, x->fro[j], rank);
             zero += x->fro[j] == 0;
             broken += !isfinite(x->fro[j]);
-            written += erank_tokens(r, x->first + i) > 0;
             alive += x->fro[j] > 0 && isfinite(x->fro[j]);
         }
     r->zero += zero;
     r->broken += broken;
-    r->written += written;
     r->alive += alive;
     return true;
 }

@@ -74,8 +74,7 @@ typedef struct erank_result {
     int64_t starts[ERANK_MAX_STARTS];
     int64_t n_starts;
     int64_t zero, broken; // states that were zero, and that held a NaN or an infinity
-    int64_t written,
-        alive; // states that tokens were written to; those that are neither zero nor broken
+    int64_t alive;        // states that are neither
 
     // While rows are read
     int64_t row;

@@ -101,8 +101,8 @@ bool loss_check_finite(const loss_result *r, err *e) {
                        (long long)r->not_finite, (long long)r->scored);
     // A state may break behind the last token, which no loss shows.
     const loss_flag *f = &r->first_broken;
-    return r->broken_states == 0 || err_set(e, ERR_NUMERIC, "row %lld, position %lld: %s",
-                                            (long long)f->row, (long long)f->position, f->what);
+    return !f->what[0] || err_set(e, ERR_NUMERIC, "row %lld, position %lld: %s", (long long)f->row,
+                                  (long long)f->position, f->what);
 }
 
 void loss_gather(const double *v, int64_t rows, int64_t n, int64_t from, int64_t to, double *out) {

@@ -48,8 +48,7 @@ typedef struct loss_result {
         extrapolation; // mean beyond the training length L less the mean over L/2..L; NaN: n <= L
     int64_t n_flags;
     loss_flag flag[LOSS_MAX_FLAGS]; // the first ones
-    int64_t broken_states;          // rows in which a head's state was not finite behind a block
-    loss_flag first_broken;         // of them
+    loss_flag first_broken;         // first state that was not finite behind a block; what "": none
     int64_t right;                  // tokens that were the likeliest, counted while reading
     uint64_t ids_mark; // equal for models that read the same tokens; filled while reading
 } loss_result;

@@ -67,7 +67,7 @@ static bool look_at_states(loss_watch *w, backend *be, err *e) {
             if (!isfinite(x) && !w->broken_told) {
                 snprintf(text, sizeof text, "the state of L%d.H%d is not finite", L, h);
                 flag(w->r, w->row, position, FLAG_NOT_FINITE, text);
-                if (w->r->broken_states++ == 0)
+                if (!w->r->first_broken.what[0])
                     set_flag(&w->r->first_broken, w->row, position, FLAG_NOT_FINITE, text);
                 w->broken_told = true;
             } else if (x > bound && isfinite(x) && !w->large_told) {

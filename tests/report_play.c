@@ -62,6 +62,16 @@ const char *report_folder(const char *name) {
     return report_keep(files_path("%s", name));
 }
 
+const char *report_model(tiny_model *m, const char *name) {
+    const char *folder = report_keep(tiny_save(m, name));
+    tiny_free(m);
+    size_t n = 0;
+    char *tokenizer = files_read(DN "/tokenizer.json", &n);
+    files_write(files_path("%s/tokenizer.json", name), tokenizer, n);
+    free(tokenizer);
+    return folder;
+}
+
 report_lines report_read(const char *folder) {
     report_lines l = {0};
     size_t n = 0;

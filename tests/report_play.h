@@ -3,6 +3,7 @@
 #define DELTOP_TESTS_REPORT_PLAY_H
 
 #include "tests/run.h"
+#include "tests/tiny_model.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -25,6 +26,8 @@ run report_ends(int code, const char *const *words);
 // Keeps a path from files_path, whose buffers rotate.
 const char *report_keep(const char *path);
 const char *report_folder(const char *name);
+// Saves m under this name with the tokenizer of DN, and frees it. The folder.
+const char *report_model(tiny_model *m, const char *name);
 
 typedef struct report_lines { // of results.jsonl
     json_t **v;

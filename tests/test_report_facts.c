@@ -177,12 +177,7 @@ static void losses_that_are_not_finite_are_findings(void **unused) {
     // A weight that is finite, and a product that is not.
     tiny_get(m, "model.layers.2.attn.v_proj.weight")->v[5] = 3e38f;
     tiny_get(m, "model.layers.2.attn_norm.weight")->v[5] = 1e10f;
-    const char *model = report_keep(tiny_save(m, "nan")), *out = report_folder("nan-out");
-    tiny_free(m);
-    size_t n = 0;
-    char *tokenizer = files_read(DN "/tokenizer.json", &n);
-    files_write(files_path("nan/tokenizer.json"), tokenizer, n);
-    free(tokenizer);
+    const char *model = report_model(m, "nan"), *out = report_folder("nan-out");
     run r = report_ends(0, WORDS(model, "--doc", TEXT, "--length", "256", "--out", out));
     if (!strstr(r.out, "losses are NaN or infinite"))
         fail_msg("said: %s%s", r.out, r.err);
@@ -202,12 +197,7 @@ static void a_head_without_a_state_hides_no_growth(void **unused) {
     int64_t D = v->dims[1];
     for (int64_t i = HEAD * V * D; i < (HEAD + 1) * V * D; i++)
         v->v[i] = 0;
-    const char *model = report_keep(tiny_save(m, "dead")), *out = report_folder("dead-out");
-    tiny_free(m);
-    size_t n = 0;
-    char *tokenizer = files_read(DN "/tokenizer.json", &n);
-    files_write(files_path("dead/tokenizer.json"), tokenizer, n);
-    free(tokenizer);
+    const char *model = report_model(m, "dead"), *out = report_folder("dead-out");
     run r = report_ends(0, WORDS(model, "--doc", TEXT, "--length", "128", "--rows", "2",
                                  "--train-length", "32", "--every", "8", "--samples", "2", "--out",
                                  out));
