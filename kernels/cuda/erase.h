@@ -23,7 +23,7 @@ typedef struct erase_job {
     void *done_ctx;
 } erase_job;
 
-// How: CHUNKS of 64 rows (erase_prepare.h), PARTS of 16 rows (erase_parts.h), or parts in one kernel, without slots, for
+// How: CHUNKS of 64 rows (erase_prepare.h), PARTS of 16 rows (erase_parts.h, erase_pairs.h), or parts in one kernel, without slots, for
 // heads enough to fill a device (erase_fused.h).
 typedef enum { ERASE_CHUNKS, ERASE_PARTS, ERASE_FUSED } erase_way;
 

@@ -1,6 +1,6 @@
 // kernels/cuda/erase_parts.h - parts of 16 rows (erase_rows.h) by way of memory, where heads alone do not fill a device:
-// `make_parts` makes all of a stretch side by side, to slots of part_form::SLOT bytes; `march_parts` carries states through
-// them, also those of segments (erase_march.h).
+// `make_parts` makes all of a stretch side by side, to slots of part_form::SLOT bytes; `march_parts` carries states of
+// ERASE_PAIR through them, also those of segments (erase_march.h); erase_pairs.h those of ERASE_KEY.
 #ifndef DELTOP_CUDA_ERASE_PARTS_H
 #define DELTOP_CUDA_ERASE_PARTS_H
 
@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
     SHARED_MEMORY(stage);
     const int warp = threadIdx.x / 32, h = blockIdx.x;
     const int64_t part = (int64_t)blockIdx.y * PARTS + warp, t0 = part * PART;
-    if (t0 >= s.T)
-        return;
+    if (part / F::TOGETHER * F::TOGETHER * PART >= s.T)
+        return; // the second of two is made in any case: of rows of zeros it leaves a state alone
     unsigned char *own = stage + warp * F::BYTES;
     uint64_t *barrier = (uint64_t *)(stage + PARTS * F::BYTES) + warp;
     stretch_init(barrier, threadIdx.x % 32 == 0);
@@ -27,8 +27,15 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
     const float beta = take_beta<F>(s, h, t0);
     part_wait(barrier, 0);
     make_part<F>(own, beta);
+    const int second = warp % F::TOGETHER;
+    if (F::TOGETHER == 2) {
+        pair_wait(1 + warp / 2);
+        if (second)
+            make_link<F>(own);
+    }
     __syncwarp();
-    stretch_keep(slots + (part * s.H + h) * F::SLOT, own, F::SLOT);
+    stretch_keep(slots + (part / F::TOGETHER * s.H + h) * F::SLOTS + second * F::SLOT, own,
+                 second ? F::LINKED : F::SLOT);
 }
 
 // Warps: two carry the state of 16 columns, half of the channels each; one makes their outputs; one makes factors, and one
@@ -87,10 +94,9 @@ template <class F, class map> struct half_places {
     ERASE_DEVICE half_places(uint32_t base, int of_group, int of_half) {
         const uint32_t lane = threadIdx.x % 32;
         group = of_group, half = of_half;
-        // K = 128: a panel each; else half a panel.
+        // Half a panel.
         auto my_half = [&](uint32_t row) {
-            return (uint32_t)map::PART_AT + (F::K == 128 ? row + (uint32_t)(half * F::PANEL)
-                                                         : row ^ (uint32_t)(half * F::K));
+            return (uint32_t)map::PART_AT + (row ^ (uint32_t)(half * F::K));
         };
         rows = once(my_half(lane_row<true>()));
         cols = once(my_half(lane_row<false>()));
@@ -119,12 +125,10 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
     constexpr int STEPS = F::K / 32, PARTS_SUMS = STATE_WARPS * map::SUM;
     float R[2][4] = {};
     uint32_t v[4], h[STEPS][4];
-    if constexpr (F::PAIR) {
+    {
         float V[2][4];
         take_values(stage + at.values, s.size, V);
         pack4(v, V[0], V[1]);
-    } else if (at.half == 0) {
-        take_values(stage + at.values, s.size, R);
     }
     scale_state_at(s.H, stage + at.before);
     const int flags = shared_int(stage + (uint32_t)(map::PART_AT + F::FLAGS));
@@ -136,13 +140,12 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
         multiply_at(R[0], h[i], e[0], e[1]);
         multiply_at(R[1], h[i], e[2], e[3]);
     }
-    if constexpr (F::PAIR)
-        if (at.half == 0) {
-            uint32_t f[4];
-            shared_take4(f, stage + at.operands + F::S_K);
-            multiply_at(R[0], v, f[0], f[2]);
-            multiply_at(R[1], v, f[1], f[3]);
-        }
+    if (at.half == 0) {
+        uint32_t f[4];
+        shared_take4(f, stage + at.operands + F::S_K);
+        multiply_at(R[0], v, f[0], f[2]);
+        multiply_at(R[1], v, f[1], f[3]);
+    }
     shared_keep4(at.sums + turn * PARTS_SUMS, R[0]);
     shared_keep4(at.sums + turn * PARTS_SUMS + 512, R[1]);
     uint32_t t[4], z[STEPS][4];
@@ -184,14 +187,13 @@ ERASE_DEVICE void carry_state(part_state<F::K / 2> &s, const half_places<F, map>
             multiply_at(s.H[2 * i + 1], x, z[i][2], z[i][3]);
         }
     };
-    if constexpr (F::PAIR)
 #pragma unroll
-        for (int i = 0; i < STEPS; i++) {
-            uint32_t k[4];
-            ldmatrix4_transposed_at(k, at_step(stage + at.rows, i) + F::KK);
-            multiply_at(s.H[2 * i], v, k[0], k[1]);
-            multiply_at(s.H[2 * i + 1], v, k[2], k[3]);
-        }
+    for (int i = 0; i < STEPS; i++) {
+        uint32_t k[4];
+        ldmatrix4_transposed_at(k, at_step(stage + at.rows, i) + F::KK);
+        multiply_at(s.H[2 * i], v, k[0], k[1]);
+        multiply_at(s.H[2 * i + 1], v, k[2], k[3]);
+    }
     pack4(u, U[0], U[1]);
     write(u);
     if (!usual && (flags & TWO_TERMS)) {
@@ -228,13 +230,11 @@ ERASE_DEVICE void make_outputs(const unsigned char *part, uint32_t values,
         take_operand(u, hand + map::U_REST);
         add(p, u);
     }
-    if constexpr (F::PAIR) {
-        float V[2][4];
-        take_values(values, size, V);
-        pack4(u, V[0], V[1]);
-        take_operand(p, part + F::P_K);
-        add(p, u);
-    }
+    float V[2][4];
+    take_values(values, size, V);
+    pack4(u, V[0], V[1]);
+    take_operand(p, part + F::P_K);
+    add(p, u);
 }
 
 // Blocks: as `march` has them, from segment `from` on; per and chunks count parts. For devices of compute capability 9.0.
@@ -242,6 +242,7 @@ template <class F, bool OUTPUTS>
 __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 : 2)
     march_parts(erase_call s, const __grid_constant__ CUtensorMap v_map, const unsigned char *slots,
                 view<float> state, view<bf16> o, int *marks, erase_segments seg) {
+    static_assert(F::PAIR && F::K == 64, "halves of a panel");
     typedef ring_map<F, OUTPUTS> map;
     SHARED_MEMORY(bytes);
     if (OUTPUTS)

@@ -135,6 +135,16 @@ __device__ __forceinline__ void ldmatrix4_transposed_at(uint32_t (&r)[4], uint32
                  : "memory");
 }
 
+// Four matrices to where ldmatrix4_at finds them. Compute capability 9.0.
+__device__ __forceinline__ void stmatrix4_at(uint32_t address, const uint32_t (&r)[4]) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+        "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+        : "memory");
+#endif
+}
+
 // 16 bytes to shared memory without waiting, or as many zeros.
 __device__ __forceinline__ void copy16_at(uint32_t to, const void *from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),

@@ -1,4 +1,4 @@
-// kernels/cuda/erase_rows.h - the erase recurrences in parts of 16 rows (erase_fused.h, erase_parts.h): what is made of
+// kernels/cuda/erase_rows.h - the erase recurrences in parts of 16 rows (erase_fused.h, erase_parts.h, erase_pairs.h): what is made of
 // these, by one warp in place of what was fetched, and what a state makes of it.
 //
 // A part has 16 rows. Its decays are anchored in its middle: with l_i the log2 decay from the part's start through row i
@@ -34,10 +34,14 @@ template <int KEYS, bool PAIR_, class W_> struct part_form {
                          T_REST = T + 512, FLAGS = T + 1024, S_K = T + PART * N_LINE * 4,
                          MIDDLE = PAIR ? S_K + 512 : S_K, OUTPUTS_ONLY = MIDDLE + 4 * K,
                          P = OUTPUTS_ONLY, P_K = P + 512, SLOT = PAIR ? P_K + 512 : P_K;
+    // Parts that states go through together (erase_pairs.h): a link (make_link) stands behind the second.
+    static constexpr int TOGETHER = PAIR ? 1 : 2, LINK = SLOT, LINK_REST = LINK + 512,
+                         LINK_QUERY = LINK + 1024, LINKED = SLOT + (PAIR ? 0 : 1536),
+                         SLOTS = (TOGETHER - 1) * SLOT + LINKED;
     // N takes the place of T and the flags, decays as fetched that of all behind tiles.
     static constexpr int DECAYS = T, DECAY_LINE = K * (int)sizeof(W),
                          DECAYS_END = DECAYS + PART * DECAY_LINE,
-                         BYTES = SLOT > DECAYS_END ? SLOT : DECAYS_END;
+                         BYTES = ((LINKED > DECAYS_END ? LINKED : DECAYS_END) + 1023) / 1024 * 1024;
     static_assert(N_LINE * 4 * PART >= 1024 + 16, "room for T and the flags");
     static_assert(BYTES % 1024 == 0 && TILE % 1024 == 0, "where boxes may go (erase_boxes.h)");
 };
@@ -354,6 +358,95 @@ template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float 
     *(uint4 *)(m.part + F::T + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
     *(uint4 *)(m.part + F::T_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
     return __any_sync(~0u, most > LARGE_PART);
+}
+
+// What a part takes from writes of the one before, which was made F::BYTES below: with H_ = b . (H + K^T U) of those, b what
+// decays in between,
+//
+//   E H_ = E (b . H) + (E b K^T) U,    Q H_ = (Q b) H + (Q b K^T) U
+//
+// so that both parts read the state that stands before the first. Q becomes Q b; what erases is not rounded again but for
+// the link, and there with a second term where an entry exceeds 0.5.
+template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
+    const int lane = threadIdx.x % 32;
+    const unsigned char *first = part - F::BYTES;
+    int *flags = (int *)(part + F::FLAGS);
+    const bool strong = *flags & STRONG, first_strong = *(const int *)(first + F::FLAGS) & STRONG;
+    const uint32_t rows = smem_address(part) + lane_row<true>(),
+                   cols = smem_address(first) + F::KK + lane_row<false>();
+    auto middle = [&](const unsigned char *of, int i, int g) {
+        return *(const float2 *)(of + F::MIDDLE + 64 * i + 32 * g + lane % 4 * 8);
+    };
+    auto between = [&](int i, int g) {
+        float2 b = make_float2(1, 1);
+        if (!first_strong)
+            b = middle(first, i, g);
+        return strong ? b : b * middle(part, i, g);
+    };
+    auto times = [](uint32_t x, float2 b) { return __half22float2(*(const __half2 *)&x) * b; };
+    float e[2][4] = {}, q[2][4] = {};
+#pragma unroll 2
+    for (int i = 0; i < F::K / 16; i++) {
+        uint32_t x[4], y[4], z[4];
+        ldmatrix4_at(x, at_step(rows, i) + F::E);
+        ldmatrix4_at(y, at_step(rows, i) + F::Q);
+        ldmatrix4_at(z, at_step(cols, i));
+#pragma unroll
+        for (int g = 0; g < 2; g++) {
+            const float2 b = between(i, g);
+#pragma unroll
+            for (int j = 0; j < 2; j++) {
+                const float2 a = times(x[2 * g + j], b), c = times(y[2 * g + j], b);
+                x[2 * g + j] = pack2(a.x, a.y), y[2 * g + j] = pack2(c.x, c.y);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            multiply_at(e[j], x, z[2 * j], z[2 * j + 1]);
+            multiply_at(q[j], y, z[2 * j], z[2 * j + 1]);
+        }
+        if (first_strong) // the state itself decays before it is read
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 c = times(y[j], middle(first, i, j / 2));
+                y[j] = pack2(c.x, c.y);
+            }
+        stmatrix4_at(at_step(rows, i) + F::Q, y);
+    }
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        most = fmaxf(most, fabsf(e[i / 4][i % 4]));
+    if (__any_sync(~0u, most > LARGE_PART)) {
+#pragma unroll 1
+        for (int i = 0; i < F::K / 16; i++) {
+            uint32_t x[4], z[4];
+            ldmatrix4_at(x, at_step(rows, i) + F::E);
+            ldmatrix4_at(z, at_step(cols, i));
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float2 a = times(x[j], between(i, j / 2)),
+                             kept = __half22float2(__floats2half2_rn(a.x, a.y));
+                x[j] = pack2(a.x - kept.x, a.y - kept.y);
+            }
+            multiply_at(e[0], x, z[0], z[1]);
+            multiply_at(e[1], x, z[2], z[3]);
+        }
+        if (lane == 0)
+            *flags |= TWO_TERMS;
+    }
+    uint32_t to[4], rest[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const float *from = e[i / 2] + i % 2 * 2, *query = q[i / 2] + i % 2 * 2;
+        const __half2 near = __floats2half2_rn(from[0], from[1]);
+        const float2 kept = __half22float2(near);
+        to[i] = bits_of(near);
+        rest[i] = pack2(from[0] - kept.x, from[1] - kept.y);
+        ((uint32_t *)(part + F::LINK_QUERY + 16 * lane))[i] = pack2(query[0], query[1]);
+    }
+    *(uint4 *)(part + F::LINK + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
+    *(uint4 *)(part + F::LINK_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
 }
 
 // Everything of a part that does not depend on the state. beta: of ERASE_KEY, of row `lane`.

@@ -5,11 +5,13 @@
 
 #include "kernels/cuda/erase.h"
 #include "kernels/cuda/erase_march.h"
+#include "kernels/cuda/erase_pairs.h"
 #include "kernels/cuda/erase_parts.h"
 #include "kernels/cuda/erase_prepare.h"
 #include "kernels/cuda/erase_scan.h"
 
 #include <cudaTypedefs.h>
+#include <type_traits>
 
 #define TRY(r)                                                                                     \
     do {                                                                                           \
@@ -29,6 +31,12 @@ static bool has_boxes() {
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
                cudaSuccess &&
            major >= 9;
+}
+
+// What marches through parts: boxes, and where one key erases (erase_pairs.h) Hopper's products.
+template <class F> static bool marches() {
+    int device;
+    return F::PAIR ? has_boxes() : cudaGetDevice(&device) == cudaSuccess && is_hopper(device);
 }
 
 // Calls that are made in parts: decays of channels, one micro-step a token, all rows in 16-byte pieces.
@@ -61,10 +69,13 @@ static erase_call call_of(const steps *x, int tokens, int64_t first, int64_t n) 
     s.beta = gates_of(x->beta, first * p->n_h);
     return s;
 }
-static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks) {
+// together: chunks that no segment's end may part.
+static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks,
+                                  int together = 1) {
     erase_segments seg = {1, chunks, space->ends, space->transitions};
     if (plan->segments > 1) {
-        seg.per = (chunks + plan->segments - 1) / plan->segments;
+        const int each = plan->segments * together;
+        seg.per = (chunks + each - 1) / each * together;
         seg.n = (chunks + seg.per - 1) / seg.per;
     }
     return seg;
@@ -160,6 +171,16 @@ template <class F> static cudaError_t run_fused(const erase_job *j, const erase_
     return cudaSuccess;
 }
 
+// What carries states through parts: through two at a time where one key erases.
+template <class F, bool OUTPUTS> constexpr auto marching() {
+    if constexpr (F::PAIR)
+        return march_parts<F, OUTPUTS>;
+    else
+        return march_pairs<F, OUTPUTS>;
+}
+template <class F, bool OUTPUTS>
+using march_room = std::conditional_t<F::PAIR, ring_map<F, OUTPUTS>, pair_map<F, OUTPUTS>>;
+
 // Segments first .. first + n - 1; `beside` what was launched before.
 template <class F, bool OUTPUTS>
 static cudaError_t run_march(const erase_job *j, const erase_call &s, erase_segments seg, int first,
@@ -167,10 +188,10 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, erase_segm
                              const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
-    static_assert(G::SLOT == F::SLOT, "one march for all decays");
-    const int shared = ring_map<G, OUTPUTS>::BYTES;
-    TRY(cudaFuncSetAttribute(march_parts<G, OUTPUTS>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             shared));
+    static_assert(G::SLOTS == F::SLOTS, "one march for all decays");
+    const auto kernel = marching<G, OUTPUTS>();
+    typedef march_room<G, OUTPUTS> room;
+    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room::BYTES));
     const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
     seg.from = first;
     cudaLaunchAttribute with = {};
@@ -178,14 +199,13 @@ static cudaError_t run_march(const erase_job *j, const erase_call &s, erase_segm
     with.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t launch = {};
     launch.gridDim = dim3((unsigned)s.H * tiles, (unsigned)n);
-    launch.blockDim = 32 * ring_map<G, OUTPUTS>::WARPS;
-    launch.dynamicSmemBytes = (size_t)shared;
+    launch.blockDim = 32 * room::WARPS;
+    launch.dynamicSmemBytes = (size_t)room::BYTES;
     launch.stream = j->stream;
     launch.attrs = &with;
     launch.numAttrs = beside ? 1 : 0;
-    return cudaLaunchKernelEx(&launch, march_parts<G, OUTPUTS>, s, v_map,
-                              (const unsigned char *)space->slots, as<float>(j->state), o,
-                              space->marks, seg);
+    return cudaLaunchKernelEx(&launch, kernel, s, v_map, (const unsigned char *)space->slots,
+                              as<float>(j->state), o, space->marks, seg);
 }
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
@@ -194,7 +214,8 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
     const int64_t step = (int64_t)plan->chunks * ROWS;
     for (int64_t t = 0; t < j->s.T; t += step) {
         const int64_t n = j->s.T - t < step ? j->s.T - t : step;
-        const erase_call s = call_of(&j->s, PART, t, n);
+        erase_call s = call_of(&j->s, PART, t, n);
+        s.chunks = (s.chunks + F::TOGETHER - 1) / F::TOGETHER * F::TOGETHER;
         const part_inputs in = inputs_of(&j->s, t);
         part_maps maps;
         TRY(maps_of<F>(&maps, &j->s, t));
@@ -202,7 +223,7 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
                         FUSED_THREADS, make_shared<F>(), j->stream>>>(s, in, maps, space->slots);
         TRY(cudaGetLastError());
         j->done(j->done_ctx, "parts");
-        const erase_segments seg = segments_of(plan, space, s.chunks);
+        const erase_segments seg = segments_of(plan, space, s.chunks, F::TOGETHER);
         const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
         // Outputs of the first segment beside ends of all but the first and the last, then outputs of the others.
         if (seg.n > 1) {
@@ -233,12 +254,13 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
             typedef part_form<F::K, F::PAIR, float> W;
             const bool is_16 = j->s.decay.esize == 2;
             const int make = is_16 ? make_shared<G>() : make_shared<W>(),
-                      ring = ring_map<G, true>::BYTES;
-            z.parts_shared = !has_boxes() ? 0 : make > ring ? make : ring;
+                      ring = march_room<G, true>::BYTES;
+            z.parts_shared = !marches<F>() ? 0 : make > ring ? make : ring;
             if (HAS_FUSED<F>)
                 z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
-            if (PARTS * G::SLOT > F::BYTES)
-                z.slot = PARTS * G::SLOT;
+            constexpr int slots = PARTS / G::TOGETHER * G::SLOTS;
+            if (slots > F::BYTES)
+                z.slot = slots;
         }
     z.prepare_shared = prepare_map<F>::BYTES;
     z.stage = march_map<F, true>::STAGE;
