@@ -46,6 +46,8 @@ static const problem checks[] = {
     {"KDA, stretches", ERASE_KEY, 1500, 2, 1, 64, 192, 2, -1e-6, -1, 2, 2, 1},
     {"KDA, K 256", ERASE_KEY, 500, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0},
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
+    {"KDA, K 40, V 72, 3 segments", ERASE_KEY, 1000, 4, 2, 40, 72, 1, -1e-4, -4, 2, 3, 0},
+    {"KDA, near keys", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_CHANNEL, 3},
     {"GDN K 256", ERASE_KEY, 600, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0, DECAY_HEAD},
     {"GDN K 256, 3 segments", ERASE_KEY, 1500, 2, 1, 256, 96, 1, -1e-6, -1e-2, 2, 3, 0, DECAY_HEAD},
     {"GDN K 256, to -500", ERASE_KEY, 1500, 2, 2, 256, 128, 1, -1e-6, -500, 2, 2, 0, DECAY_HEAD},
