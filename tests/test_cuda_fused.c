@@ -108,7 +108,38 @@ static void one_convolution(both *b, const conv_case *c) {
     both_reset(b);
 }
 
+// A convolution's outputs past the root of what a float holds: NaN, as a norm alone has it (test_cuda_ops.c).
+static void a_norm_that_overflows(both *b) {
+    static const head_norm norms[] = {HEAD_NORM_L2, HEAD_NORM_L2_FLOOR};
+    enum { ROWS = 40, COLS = 128, HEAD = 64, WIDTH = 4 };
+    for (int k = 0; k < 2; k++) {
+        pair x = pair_new(b, ROWS, COLS, false, 1e25, 2e25);
+        pair w = pair_new(b, COLS, WIDTH, false, 0.1, 1), y = pair_new(b, ROWS, COLS, false, 0, 1);
+        pair tail = pair_new(b, WIDTH - 1, COLS, false, 0, 1);
+        conv_part part = {.w = w.at[0],
+                          .bias = MAT_NONE,
+                          .tail = tail.at[0],
+                          .act = ACT_SILU,
+                          .norm = norms[k],
+                          .head_dim = HEAD,
+                          .eps = 1e-6,
+                          .y = y.at[0]};
+        dense_weights(b, &w, &part);
+        assert_true(b->be[0]->op->conv_heads(b->be[0], x.at[0], &part, 1));
+        both_check(b, "a convolution");
+        double *back = pair_read(b, &y, 0);
+        for (int64_t j = 0; j < ROWS * COLS; j++)
+            if (!isnan(back[j]))
+                fail_msg("norm %d: number %lld is %g", k, (long long)j, back[j]);
+        free(back);
+        b->be[0]->op->free(b->be[0], part.w);
+        both_reset(b);
+    }
+}
+
 static void convolutions(both *b) {
+    a_norm_that_overflows(b);
+
     static const int64_t rows[] = {1, 2, 3, 31, 32, 33, 64, 131};
     static const struct {
         int64_t q, k, v, head_dim;

@@ -120,8 +120,8 @@ struct conv {
                     for (int d = 8; d; d /= 2)
                         sum += __shfl_xor_sync(~0u, sum, d);
                     float by;
-                    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(sum + p.under));
-                    by = fminf(by, p.most);
+                    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(in_range(sum) + p.under));
+                    by = by > p.most ? p.most : by; // fmin would pass over NaN
 #pragma unroll
                     for (int j = 0; j < 8; j++)
                         y[j] *= by;

@@ -127,6 +127,10 @@ static inline unsigned blocks_for(int64_t n, int threads) {
     for (int64_t j = blockIdx.x * (int64_t)blockDim.y + threadIdx.y; j < (n);                      \
          j += (int64_t)gridDim.x * blockDim.y)
 
+// NaN for a sum that overflowed: divided by infinity, every value would become a harmless 0.
+__device__ static inline float in_range(float sum) {
+    return sum < INFINITY ? sum : NAN;
+}
 __device__ static inline float warp_sum(float x) {
     for (int d = 16; d; d >>= 1)
         x += __shfl_xor_sync(~0u, x, d);

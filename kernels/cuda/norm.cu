@@ -19,7 +19,7 @@ __global__ void rms_rows(view<T> x, view<U> w, int64_t groups, float eps, int64_
             float v = get(a[i]);
             sum += v * v;
         }
-        float scale = rsqrtf(warp_sum(sum) / (float)cols + eps);
+        float scale = rsqrtf(in_range(warp_sum(sum)) / (float)cols + eps);
         const U *weight = w.p ? w.row(t % groups) : nullptr;
         for (int64_t i = threadIdx.x; i < cols; i += 32)
             put(&b[i], get(a[i]) * scale * (weight ? get(weight[i]) : 1.0f));
@@ -65,7 +65,7 @@ __global__ void rms_words(view<T> x, const float *w, int lanes, int words, float
             }
             for (int d = lanes / 2; d; d >>= 1)
                 sum += __shfl_xor_sync(~0u, sum, d);
-            const float scale = rsqrtf(sum * share + eps);
+            const float scale = rsqrtf(in_range(sum) * share + eps);
             const int64_t row = rows - 1 - (j + s * stride);
 #pragma unroll
             for (int i = 0; i < WORDS; i++) {
@@ -146,10 +146,12 @@ __global__ void norm_heads(view<T> x, int64_t head_dim, int64_t heads, int64_t n
             float v = get(a[i]);
             sum += kind == HEAD_NORM_L1 ? v : v * v;
         }
-        sum = warp_sum(sum);
+        sum = in_range(warp_sum(sum));
+        const float root = sqrtf(sum);
         float by = kind == HEAD_NORM_L2   ? sqrtf(sum + eps)
                    : kind == HEAD_NORM_L1 ? sum + eps
-                                          : fmaxf(sqrtf(sum), eps);
+                   : root < eps           ? eps
+                                          : root; // fmax would pass over NaN
         for (int64_t i = threadIdx.x; i < head_dim; i += 32)
             put(&a[i], get(a[i]) / by);
     }
