@@ -15,25 +15,108 @@
 #define NOTHING (-26.0f)
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-// Sum of base-2 log decays of tokens t0..t1-1 of one head, by the whole block.
-__device__ static float decay_sum(const delta_call &s, int head, int64_t t0, int64_t t1,
-                                  float *shared) {
-    float sum = 0;
-    for (int64_t t = t0 + threadIdx.x; t < t1; t += DELTA_THREADS)
-        sum += at_least(s.decay[t * s.lddecay + head], -1e4f) * 1.44269504f;
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0)
-        shared[threadIdx.x / 32] = sum;
+// Base-2 log decay of a chunk, by its number among all (gates_of).
+__device__ static float chunk_decay(const delta_call &s, int64_t number) {
+    return log2f(((const delta_gates *)(s.gates + number * gates_bytes(true)))->end);
+}
+
+// How many of n chunks of a head, from the last one backwards, it takes until nothing is left of what lay before; n + 1
+// when more would be needed. first: the number of the first one. The whole block asks, its first warp looks.
+__device__ static int chunks_that_matter(const delta_call &s, int64_t first, int n, int *shared) {
+    if (threadIdx.x < 32) {
+        const int lane = threadIdx.x;
+        float sum = 0;
+        unsigned gone = 0;
+        int done = 0;
+        for (; done < n && !gone; done += 32) {
+            const int i = done + lane;
+            float x = i < n ? chunk_decay(s, first + n - 1 - i) : 0.0f;
+#pragma unroll
+            for (int d = 1; d < 32; d *= 2) {
+                const float before = __shfl_up_sync(~0u, x, d);
+                x += lane >= d ? before : 0.0f;
+            }
+            gone = __ballot_sync(~0u, sum + x < NOTHING);
+            sum += __shfl_sync(~0u, x, 31);
+        }
+        if (lane == 0)
+            *shared = gone ? done - 32 + __ffs((int)gone) : n + 1;
+    }
     __syncthreads();
-    float all = 0;
-    for (int i = 0; i < DELTA_THREADS / 32; i++)
-        all += shared[i];
+    return *shared;
+}
+
+// Which heads of which rows keep their past from segment to segment, by a guess from a few chunks of each: so the call is
+// cut, and the ends are made in an order, that suits them. Results do not depend on it, and all blocks guess the same. For as many heads
+// as a block has threads; the rest is thought to be like these.
+struct delta_guess {
+    int keep, heads; // of so many
+};
+template <bool gated> __device__ static bool guesses(const delta_call &s) {
+    return gated && !s.uneven && s.segments > 1;
+}
+// The whole block asks. place: of this thread's head when those that keep most come first.
+template <bool gated>
+__device__ static delta_guess guess_of(const delta_call &s, float *shared, int *place) {
+    enum { SAMPLES = 8 };
+    const int all = s.n_rows * s.H, heads = min(all, (int)DELTA_THREADS), i = threadIdx.x;
+    *place = -1;
+    if (!guesses<gated>(s))
+        return {all, all};
+    float sum = 2 * NOTHING;
+    if (i < heads) {
+        const delta_row row = row_of(s, i / s.H);
+        sum = 0;
+#pragma unroll
+        for (int j = 0; j < SAMPLES; j++)
+            sum += at_least(
+                chunk_decay(s, gates_of(s, row, i % s.H, (2 * j + 1) * row.chunks / (2 * SAMPLES))),
+                2 * NOTHING);
+        sum *= (float)row.chunks / (float)(SAMPLES * s.segments); // of a segment
+        sum = sum < 0 ? sum : 0;                                  // no NaN
+    }
+    shared[i] = sum;
     __syncthreads();
-    return all;
+    int before = 0, keep = 0;
+    for (int j = 0; j < heads; j++) {
+        const float x = shared[j];
+        before += x > sum || (x == sum && j < i);
+        keep += x >= NOTHING;
+    }
+    *place = i < heads ? before : -1;
+    // The compiler knows a number by a shuffle to be the same in all lanes, and a loop over chunks to be one of whole warps.
+    return {held(keep), heads};
+}
+// Number `rank` of the heads in this order; the whole block asks.
+template <bool gated>
+__device__ static int head_at(const delta_call &s, int heads, int rank, int place, float *shared) {
+    if (!guesses<gated>(s))
+        return rank;
+    __syncthreads();
+    if (place == rank)
+        *(int *)shared = threadIdx.x;
+    __syncthreads();
+    const int at = held(*(int *)shared);
+    return rank < heads ? at : rank;
+}
+
+// Of all rows' inner segments and their heads ("units"), an end and a transition each: what number i of these is. In pairs
+// both of a unit are neighbours, one cluster, where the head keeps its past. Where it does not there will be no transition, and
+// half of a cluster would wait for the other: then ends come first, and transitions last.
+struct delta_end {
+    int unit, block; // block: of the values; value_blocks: the transition
+    bool pair;
+};
+__device__ static delta_end end_of(const delta_call &s, int keep, int i) {
+    const int each = s.value_blocks + 1, units = s.inner_pieces * s.H, inner = s.segments - 2;
+    if (!s.paired || s.uneven || i < 2 * keep * inner)
+        return {i / each, i % each, s.paired};
+    const int others = units - keep * inner, n = i - 2 * keep * inner;
+    return {keep * inner + n % others, n / others, false};
 }
 
 // What this block does. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
-// but the last; second pass: outputs of the others.
+// but the last; second pass: outputs of the others. shared: a float a thread.
 template <bool gated>
 __device__ static bool task_of(const delta_call &s, bool first_pass, segment_space space,
                                float *state, int64_t ld, delta_task *t, float *shared) {
@@ -41,88 +124,89 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     int i = blockIdx.x, segment = 0, place;
     t->kind = TASK_OUTPUT;
     t->peers = 1;
-    if (first_pass) {
-        // Outputs that take long, a block for nothing if pairs would begin with an odd one, ends and transitions, the
-        // other outputs.
-        const int each = per_row + s.H, early = s.early * per_row,
-                  ends = early + (s.paired ? early % 2 : 0), late = ends + s.inner_pieces * each;
-        if (i >= ends && i < late) {
-            place = row_with_inner(s, (i - ends) / each, &segment);
-            i = (i - ends) % each;
-            if (s.paired) {
-                t->kind = i % 2 ? TASK_TRANSITION : TASK_END;
-                t->peers = 2;
-                i /= 2;
-            } else {
-                t->kind = i < per_row ? TASK_END : TASK_TRANSITION;
-                i = i < per_row ? i : (i - per_row) * s.value_blocks;
-            }
+    // First pass: outputs that take long, a block for nothing if pairs would begin with an odd one, ends and transitions, the
+    // other outputs.
+    const int early = s.early * per_row, ends = early + (s.paired ? early % 2 : 0),
+              late = ends + s.inner_pieces * s.H * (s.value_blocks + 1);
+    const bool is_end = first_pass && i >= ends && i < late;
+    int place_of_head;
+    const delta_guess guess = guess_of<gated>(s, shared, &place_of_head);
+    const delta_layout layout = s.layout[(guess.keep * LAYOUTS + guess.heads - 1) / guess.heads];
+    const delta_end end = is_end ? end_of(s, guess.keep, i - ends) : delta_end{};
+    const int inner = max(s.segments - 2, 1),
+              head_of_row = head_at<gated>(s, guess.heads, is_end ? end.unit / inner : -2,
+                                           place_of_head, shared);
+    if (is_end) {
+        if (s.uneven) {
+            place = row_with_inner(s, end.unit / s.H, &segment);
+            t->head = end.unit % s.H;
         } else {
+            place = head_of_row / s.H;
+            t->head = head_of_row % s.H;
+            segment = 1 + end.unit % inner;
+        }
+        t->kind = end.block == s.value_blocks ? TASK_TRANSITION : TASK_END;
+        t->block = t->kind == TASK_TRANSITION ? 0 : end.block;
+        t->peers = end.pair ? 2 : 1;
+    } else {
+        if (first_pass) {
             if (i >= early && i < ends)
                 return false;
             i -= i < early ? 0 : late - early;
             place = i / per_row;
-            i %= per_row;
             if (place >= s.n_rows)
                 return false;
-        }
-    } else {
-        const int inner = s.inner_pieces * per_row;
-        if (s.segments > 1 && i < inner)
-            place = row_with_inner(s, i / per_row, &segment);
-        else {
-            place = (i - inner) / per_row;
-            segment = -1; // the last
+        } else {
+            const int inner_tasks = s.inner_pieces * per_row;
+            if (s.segments > 1 && i < inner_tasks)
+                place = row_with_inner(s, i / per_row, &segment);
+            else {
+                place = (i - inner_tasks) / per_row;
+                segment = -1; // the last
+            }
         }
         i %= per_row;
+        t->block = i % s.value_blocks;
+        t->head = i / s.value_blocks;
     }
     const delta_row row = row_of(s, place);
     const int segments = segments_of(s, row);
     segment = segment < 0 ? segments - 1 : segment;
-    t->block = i % s.value_blocks;
-    t->head = i / s.value_blocks;
     t->key_head = t->head / (s.H / s.Hk);
-    t->first = segment * s.per_segment;
-    t->last = min(row.chunks, t->first + s.per_segment);
+    t->first = segment == 0 ? 0 : layout.first + (segment - 1) * layout.rest;
+    t->last = min(row.chunks, layout.first + segment * layout.rest);
     const int64_t head = (int64_t)row.state * s.H + t->head,
                   piece = ((int64_t)row.piece0 + segment) * s.H + t->head;
-    float *end = space.ends + piece * s.K * s.V, *before = end - (int64_t)s.H * s.K * s.V,
-          *own = state + head * s.K * ld;
-    t->from = segment == 0 ? own : t->kind == TASK_OUTPUT ? before : NULL;
-    t->from_ld = segment == 0 ? ld : s.V;
-    t->to = end;
-    t->to_ld = s.V;
+    const int64_t kept = (int64_t)parts_of(s.V) * STATE;
+    float *own = state + head * s.K * ld, *left = space.ends + piece * kept;
+    t->from = segment == 0 ? own : t->kind == TASK_OUTPUT ? left - s.H * kept : NULL;
+    t->from_ld = segment == 0 ? ld : 0;
+    t->to = left;
+    t->to_ld = 0;
     if (segment == segments - 1) {
         t->to = own;
         t->to_ld = ld;
-    } else if (t->kind == TASK_TRANSITION) {
-        t->to = space.transitions + piece * s.K * s.K;
-        t->to_ld = s.K;
-    } else if (t->kind == TASK_OUTPUT && segment > 0)
+    } else if (t->kind == TASK_TRANSITION)
+        t->to = (float *)(space.transitions + piece * WIDTH * WIDTH);
+    else if (t->kind == TASK_OUTPUT && segment > 0)
         t->to = NULL;
-    if constexpr (gated) {
-        const int64_t t0 = row.token0,
-                      t1 = t0 + min((int64_t)row.tokens, (int64_t)t->last * s.tokens);
-        const bool gone =
-            t->kind != TASK_OUTPUT &&
-            decay_sum(s, t->head, t0 + (int64_t)t->first * s.tokens, t1, shared) < NOTHING;
-        if (t->kind == TASK_TRANSITION) {
-            if (threadIdx.x == 0)
-                space.nothing[piece] = gone;
-            if (gone)
-                return false;
-        } else if (gone) {
-            // The state at the end knows nothing of what lies before the last chunks.
-            t->peers = 1;
-            float sum = 0;
-            int first = t->last;
-            while (first > t->first && sum >= NOTHING) {
-                first = max(t->first, first - 4);
-                sum = decay_sum(s, t->head, t0 + (int64_t)first * s.tokens, t1, shared);
+    if constexpr (gated)
+        if (t->kind != TASK_OUTPUT) {
+            const int chunks = t->last - t->first,
+                      matter = chunks_that_matter(s, gates_of(s, row, t->head, t->first), chunks,
+                                                  (int *)shared + 1); // the first may still be read
+            const bool gone = matter <= chunks;
+            if (t->kind == TASK_TRANSITION) {
+                if (threadIdx.x == 0)
+                    space.nothing[piece] = gone;
+                if (gone)
+                    return false;
+            } else if (gone) {
+                // The state at the end knows nothing of what lies before the last chunks.
+                t->peers = 1;
+                t->first = t->last - matter;
             }
-            t->first = first;
         }
-    }
     t->waits = !first_pass && segment > 0;
     t->token = row.token0 + t->first * s.tokens;
     t->left = row.tokens - t->first * s.tokens;
@@ -144,18 +228,11 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     extern __shared__ __align__(1024) unsigned char bytes[];
     delta_shared *m = (delta_shared *)bytes;
     delta_task task;
-    let_next_kernel_begin();
-    if (!task_of<gated>(s, first_pass, space, state, ld, &task, m->lw[0][0]))
-        return;
     // What no copy ever writes.
     if (s.tokens * s.n_h < CHUNK || s.tokens < queries)
         for (int i = threadIdx.x; i < (KEYS + QUERIES + VALUES) * TILE / 16; i += DELTA_THREADS)
             ((uint4 *)m->k)[i] = make_uint4(0, 0, 0, 0); // q and v lie behind k
     if (threadIdx.x == 0) {
-        m->peers = task.peers;
-        m->first_gates = task.gates;
-        m->first = task.first;
-        m->boundary = task.boundary;
         prefetch_map(&maps.k);
         prefetch_map(&maps.q);
         prefetch_map(&maps.v);
@@ -173,10 +250,8 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
             barrier_init(&m->v_full[i], 1);
             barrier_init(&m->v_empty[i], STATE_WARPS);
         }
-        for (int i = 0; i < MADE; i++) {
+        for (int i = 0; i < MADE; i++)
             barrier_init(&m->m_full[i], MAKERS / 32);
-            barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
-        }
         for (int i = 0; i < 3; i++)
             barrier_init(&m->cut[i], 1);
         barrier_init(&m->p_full, FEEDERS / 32);
@@ -184,6 +259,26 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         barrier_init(&m->o_full, STATE_WARPS);
         barrier_init(&m->o_empty, 1);
     }
+    // The first pass asks the gates what there is to do. The second one begins when they are made, since only then the first
+    // lets it.
+    if (first_pass)
+        wait_for_kernel_before();
+    let_next_kernel_begin();
+    if (!task_of<gated>(s, first_pass, space, state, ld, &task, &m->lw[0][0][0]))
+        return;
+    if (threadIdx.x == 0) {
+        m->peers = task.peers;
+        m->first_gates = task.gates;
+        m->first = task.first;
+        m->boundary = task.boundary;
+        for (int i = 0; i < MADE; i++)
+            barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
+    }
+    // The state comes to the L2 cache before what the copy engine asks for.
+    if (task.from_ld > 0 && (int)threadIdx.x / 4 < s.K &&
+        task.block * WIDTH + (int)threadIdx.x % 4 * 32 < s.V)
+        prefetch_line(task.from + threadIdx.x / 4 * task.from_ld + task.block * WIDTH +
+                      threadIdx.x % 4 * 32);
     fence_async();
     if (task.peers == 2)
         cluster_sync();
@@ -216,13 +311,13 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
 }
 
 static segment_space space_of(const delta_call *s, const delta_plan *plan, float *scratch) {
-    const size_t H = (size_t)s->H, K = (size_t)s->K, n = (size_t)plan->pieces * H;
+    const size_t H = (size_t)s->H, n = (size_t)plan->pieces * H;
     segment_space space;
     space.rows = (delta_row *)scratch;
     space.gates = (unsigned char *)(space.rows + (s->rows ? s->n_rows : 0));
     space.ends = (float *)(space.gates + (size_t)plan->chunks * H * gates_bytes(s->decay != NULL));
-    space.transitions = space.ends + n * K * (size_t)s->V;
-    space.nothing = (int *)(space.transitions + n * K * K);
+    space.transitions = (__half *)(space.ends + n * (size_t)parts_of(s->V) * STATE);
+    space.nothing = (int *)(space.transitions + n * WIDTH * WIDTH);
     return space;
 }
 
@@ -265,10 +360,15 @@ static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bo
 }
 
 template <int queries, bool gated, bool boundaries>
-static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, int scan_columns,
-                       segment_space space, float *state, int64_t ld, cudaStream_t stream) {
+static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, segment_space space,
+                       float *state, int64_t ld, cudaStream_t stream) {
     const int64_t outputs = (int64_t)s.H * s.value_blocks; // of a segment
-    cudaError_t r;
+    // As much shared memory as the next kernel wants, so that multiprocessors need not be empty to change over.
+    cudaError_t r =
+        cudaFuncSetAttribute(make_gates<gated>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared);
+    if (r != cudaSuccess)
+        return r;
     make_gates<gated><<<dim3((unsigned)chunks, (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
                         32 * GATES_HEADS, 0, stream>>>(s, space.gates);
     told(s, "gates");
@@ -284,8 +384,7 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
             return r;
         told(s, "segments' ends");
         if (s.segments > 2) {
-            r = scan_columns == 8 ? launch_scan<8>(s, space, stream)
-                                  : launch_scan<16>(s, space, stream);
+            r = launch_scan(s, space, stream);
             if (r != cudaSuccess)
                 return r;
             told(s, "scan");
@@ -301,13 +400,12 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
 
 template <bool gated, bool boundaries>
 static cudaError_t run_queries(const delta_call &s, const delta_maps &maps, int chunks,
-                               int scan_columns, segment_space space, float *state, int64_t ld,
-                               cudaStream_t stream) {
+                               segment_space space, float *state, int64_t ld, cudaStream_t stream) {
     const auto f = s.tokens > 32   ? run<64, gated, boundaries>
                    : s.tokens > 24 ? run<32, gated, boundaries>
                    : s.tokens > 16 ? run<24, gated, boundaries>
                                    : run<16, gated, boundaries>;
-    return f(s, maps, chunks, scan_columns, space, state, ld, stream);
+    return f(s, maps, chunks, space, state, ld, stream);
 }
 
 cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_t ld,
@@ -322,7 +420,8 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     s.chunks = (int)((s.T + s.tokens - 1) / s.tokens);
     s.boundaries = (int)row_boundaries(s.T, s.every);
     s.apart = (int)(s.every / s.tokens);
-    s.per_segment = plan->per_segment;
+    memcpy(s.layout, plan->layout, sizeof s.layout);
+    s.uneven = plan->uneven;
     s.segments = plan->segments;
     s.boxes_out = (uintptr_t)s.o % 16 == 0 && s.ldo % 8 == 0;
     s.paired = plan->paired && s.segments > 2 && s.value_blocks == 1;
@@ -347,5 +446,5 @@ cudaError_t delta_run(delta_call s, const delta_plan *plan, float *state, int64_
     const auto f = s.every > 0 ? s.decay ? run_queries<true, true> : run_queries<false, true>
                    : s.decay ? run_queries<true, false>
                                : run_queries<false, false>;
-    return f(s, maps, plan->chunks, plan->scan_columns, space, state, ld, stream);
+    return f(s, maps, plan->chunks, space, state, ld, stream);
 }

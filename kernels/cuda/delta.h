@@ -3,9 +3,11 @@
 //
 // Equations, tiles and barriers: docs/kernels.md. The fields of delta_call stand in delta_tile.h.
 // Results are exact up to the rounding of operands: states to bfloat16, what a chunk makes of keys and values to fp16
-// (relative L2 error of outputs 1.7e-3, which is that of bfloat16 outputs, to 4.2e-3; 4.8e-3 with beta = 2 in every row);
+// (relative L2 error of outputs 1.7e-3, which is that of bfloat16 outputs, to 4.2e-3; 4.8e-3 with beta = 2 in every row), as are states
+// between segments, and what a segment does to a state;
 // a past that has decayed below 2^-26 may be dropped.
-// Values and products of keys that leave the range of fp16 (65504) come out as NaN or infinite, never as other numbers;
+// Values, products of keys and, between segments, states that leave the range of fp16 (65504) come out as NaN or infinite, never as
+// other numbers;
 // like any NaN of the inputs they may spoil outputs of the whole chunk, up to 63 micro-steps before them.
 #ifndef DELTOP_CUDA_DELTA_H
 #define DELTOP_CUDA_DELTA_H
@@ -20,22 +22,24 @@ int delta_tokens(const delta_call *s);
 int delta_rows_of(const delta_call *s, const int64_t *starts, int64_t n, delta_row *rows);
 
 // How a call is cut: rows' chunks into segments that run side by side, and what the cost model expects, in
-// microseconds. first_pass makes segments' ends and transitions, scan their starts, second_pass the outputs.
+// microseconds, where all heads keep their past from segment to segment. first_pass makes segments' ends and transitions, scan
+// their starts, second_pass the outputs.
 typedef struct delta_plan {
-    int segments, per_segment; // of the longest row; chunks. Other rows have as many as they need
+    int segments;                     // of the longest row. Other rows have as many as they need
+    delta_layout layout[LAYOUTS + 1]; // as in delta_call
     double first_pass, scan, second_pass;
-    bool paired;      // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
-    int scan_columns; // of values a block of the scan has: 8 where heads are few, else 16
+    bool uneven; // rows have different numbers of chunks
+    bool paired; // the first pass in clusters of two blocks (docs/kernels.md), where V <= 128
     int chunks, pieces;                             // chunks and segments of all rows
     int early, inner_pieces, longer[MOST_SEGMENTS]; // as in delta_call
 } delta_plan;
 
-// The cheapest plan on a device of so many multiprocessors; segments: about that many instead (0 = choose),
-// as far as there are chunks. Reads H, K, V, n_h, T, n_rows, rows, every and decay's presence.
+// The cheapest plan on a device of so many multiprocessors, on the whole where decays, which the host does not know, decide
+// how much of a past is kept; segments: about that many instead (0 = choose), as far as there are chunks. Reads H, K, V, n_h, T, n_rows, rows, every and decay's presence.
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments);
 
 // Floats of scratch that delta_run needs for a plan: gates of all chunks (1.7 KB a chunk and head), and with segments
-// K (K + V) for every segment and head, those of rows of a single segment included.
+// 128 (128 + V), V in whole 64, for every segment and head, those of rows of a single segment included.
 size_t delta_scratch(const delta_call *s, const delta_plan *plan);
 
 // q [tokens, Hk K], k [tokens n_h, Hk K], v [tokens n_h, H V], o [tokens, H V], beta [tokens n_h, H], decay

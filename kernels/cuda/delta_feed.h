@@ -76,7 +76,7 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     const int stage = i % KEYS;
     const uint32_t bytes = gates_bytes(gated);
     if (lane == 0) {
-        if (i == 0)
+        if (i == 0 && s.segments == 1)
             wait_for_kernel_before(); // which makes them
         barrier_expect(&m->k_full[stage], bytes);
         copy_global(shared_address(&m->gates[stage]),

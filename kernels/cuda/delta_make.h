@@ -254,10 +254,7 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
     static_assert(MADE == 2, "a slot belongs to one block of a pair");
     static_assert(AT_ONCE == 2, "a half-warp each; hard chunks keep two terms in their places");
     enum { N = output ? AT_ONCE : 1 };
-    const int thread = held(threadIdx.x % MAKERS);
-    int warp = thread / 32, lane = thread % 32;
-    const int r = lane / 4, x = 2 * (lane % 4);
-    const uint32_t below = (r > x ? 0xffffu : 0) | (r > x + 1 ? 0xffff0000u : 0);
+    int warp = held(threadIdx.x % MAKERS / 32), lane = held(threadIdx.x % 32);
     const int chunks = task.last - task.first, peers = output ? 1 : task.peers;
     const int first = peers == 2 ? cluster_rank() : 0;
     float keys[32]; // K K^T
@@ -285,6 +282,8 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
         auto lower = [&](int at) {
             const delta_gates *g = &m->gates[(i + at) % KEYS];
             lower_factors f;
+            const int r = here(lane) / 4, x = 2 * (here(lane) % 4);
+            const uint32_t below = (r > x ? 0xffffu : 0) | (r > x + 1 ? 0xffff0000u : 0);
             bool hard;
             fetch_factors<gated>(f, g, warp, lane);
             wgmma_wait<0>();
@@ -310,7 +309,7 @@ HOPPER_DEVICE void delta_make(const delta_task &task, delta_shared *m) {
         // Chunk i + at is made; `hard`: in two terms.
         auto made = [&](int at, bool hard) {
             const int slot = (i + at) % MADE;
-            if (thread == 0)
+            if (warp == 0 && lane == 0)
                 m->hard[slot][0] = hard;
             fence_async();
             __syncwarp();

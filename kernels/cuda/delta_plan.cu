@@ -6,19 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Microseconds, measured on an H200: of a chunk with its outputs and without, of a hop of the scan and of what a pass costs
+// Microseconds, measured on an H200: of a chunk with its outputs and without, of what a block takes besides in the first
+// pass, or in the only one, and in the second, where part of it is done when the scan ends; of a hop of the scan and of what a pass costs
 // besides.
-static double chunk_us(bool gated) {
-    return gated ? 2.7 : 2.2;
+static double chunk_us(const delta_call *s) {
+    return (s->n_h > 1 ? 1.9 : 2.2) + (s->decay ? 0.35 : 0);
 }
-static double end_us(bool gated) {
-    return gated ? 1.8 : 1.5;
+static double end_us(const delta_call *s) {
+    return s->decay ? 1.4 : 1.15;
 }
-// heads: of all rows with a scan.
-static double hop_us(double heads, int V, int columns, int processors) {
-    return columns == 8 ? 1.3 : 2.9 * ceil(heads * ((V + 15) / 16) / processors);
+static double first_block_us(const delta_call *s) {
+    return s->decay ? 13 : 9;
 }
-#define PASS_US 4.0
+#define SECOND_BLOCK_US 7.0
+#define HOP_US          0.8
+#define PASS_US         3.0
+// Chunks that matter where the rest of a segment has decayed; about that.
+#define FEW_CHUNKS 8
 
 int delta_tokens(const delta_call *s) {
     int n = CHUNK / s->n_h;
@@ -104,41 +108,52 @@ struct pass {
     }
 };
 
-static int pieces_of(int chunks, int per_segment) {
-    return chunks > 0 ? (chunks + per_segment - 1) / per_segment : 1;
+static int pieces_of(int chunks, delta_layout l) {
+    return chunks > l.first ? 1 + (chunks - l.first + l.rest - 1) / l.rest : 1;
 }
 
-// longest: chunks of the longest row.
-static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int processors,
+// What a layout takes when so many eighths of the heads keep their past.
+static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths, int processors,
                           bool outline) {
     delta_plan p = {};
-    p.per_segment = per_segment;
-    p.segments = pieces_of(longest, per_segment);
+    p.segments = s->n_rows > 0 ? pieces_of(group_at(s, 0).chunks, layout) : 1;
+    p.uneven = s->n_rows > 0 && group_at(s, 0).rows < s->n_rows;
+    for (delta_layout &l : p.layout)
+        l = layout;
     p.paired = p.segments > 2 && s->V <= WIDTH;
-    const bool gated = s->decay != NULL;
     const int64_t outputs = (int64_t)s->H * ((s->V + WIDTH - 1) / WIDTH), ends = outputs + s->H;
-    const double end = per_segment * end_us(gated);
+    const double block = first_block_us(s), end = block + layout.rest * end_us(s),
+                 few = block + fmin(layout.rest, FEW_CHUNKS) * end_us(s);
     pass first(processors, outline), second(processors, outline);
+    auto output = [&](int chunks) {
+        return (p.segments > 1 ? SECOND_BLOCK_US : block) + chunks * chunk_us(s);
+    };
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
-        const int n = pieces_of(g.chunks, per_segment);
+        const int n = pieces_of(g.chunks, layout);
         p.chunks += g.rows * g.chunks;
         p.pieces += g.rows * n;
         p.inner_pieces += n > 2 ? g.rows * (n - 2) : 0;
         for (int j = 0; j < n; j++)
             p.longer[j] += g.rows;
     }
-    second.add(p.inner_pieces * outputs, per_segment * chunk_us(gated));
+    auto add_ends = [&] {
+        const int64_t kept = p.inner_pieces * ends * eighths / LAYOUTS;
+        first.add(kept, end);
+        first.add((p.inner_pieces * ends - kept) / 2, few); // and no transition
+    };
+    second.add(p.inner_pieces * outputs, output(layout.rest));
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
-        const int n = pieces_of(g.chunks, per_segment);
+        const int n = pieces_of(g.chunks, layout);
         if (n > 1 || p.segments == 1)
-            second.add(g.rows * outputs, (g.chunks - (n - 1) * per_segment) * chunk_us(gated));
+            second.add(g.rows * outputs,
+                       output(n > 1 ? g.chunks - layout.first - (n - 2) * layout.rest : g.chunks));
         if (p.segments == 1)
             continue;
-        const double us = fmin(g.chunks, per_segment) * chunk_us(gated);
-        if (p.early == i && us < end)
-            first.add(p.inner_pieces * ends, end);
+        const double us = block + (g.chunks < layout.first ? g.chunks : layout.first) * chunk_us(s);
+        if (p.early == i && i > 0 && us < end)
+            add_ends();
         else if (p.early == i)
             p.early += g.rows;
         first.add(g.rows * outputs, us);
@@ -147,14 +162,10 @@ static delta_plan plan_of(const delta_call *s, int longest, int per_segment, int
     if (p.segments == 1)
         return p;
     if (p.early == s->n_rows)
-        first.add(p.inner_pieces * ends, end);
+        add_ends();
     p.first_pass = first.us();
-    // Fewer columns a block where few heads would leave half of the multiprocessors idle.
-    const int64_t heads = (int64_t)p.longer[2] * s->H;
-    p.scan_columns = heads * ((s->V + 7) / 8) <= processors ? 8 : 16;
     if (p.segments > 2)
-        p.scan =
-            (p.segments - 2) * hop_us((double)heads, s->V, p.scan_columns, processors) + PASS_US;
+        p.scan = (p.segments - 2) * HOP_US + PASS_US;
     return p;
 }
 
@@ -162,27 +173,94 @@ static double total(const delta_plan &p) {
     return p.first_pass + p.scan + p.second_pass;
 }
 
+// The quicker of `best` and of what the layout gives.
+static void consider(const delta_call *s, delta_layout layout, int eighths, int processors,
+                     delta_plan *best) {
+    if (layout.first < 1 || layout.rest < 1 ||
+        (best->segments && total(plan_of(s, layout, eighths, processors, true)) >= total(*best)))
+        return;
+    const delta_plan p = plan_of(s, layout, eighths, processors, false);
+    if (!best->segments || total(p) < total(*best))
+        *best = p;
+}
+
+// Rows of one length in n segments. The first one is made beside the ends of the others: it is as long as these take, in whole
+// turns of the multiprocessors.
+static delta_plan cut_evenly(const delta_call *s, int chunks, int n, int eighths, int processors) {
+    enum { TURNS = 5 };
+    delta_plan best = {};
+    for (int turns = 0; turns < TURNS; turns++) {
+        const double c = chunk_us(s), r = (chunks * c - fmax(turns - 1, 0) * first_block_us(s)) /
+                                          ((n - 1) * c + turns * end_us(s));
+        for (int up = 0; up < 2; up++) {
+            const int most = n > 1 ? (chunks - 1) / (n - 1) : 1, rest = fmin(floor(r) + up, most);
+            consider(s, {chunks - (n - 1) * rest, rest}, eighths, processors, &best);
+        }
+    }
+    return best;
+}
+
+// More segments must gain so much.
+#define WORTH 0.98
+
+// One number of segments for all layouts, since the grids are the host's: the one that is best on the whole.
+static delta_plan plan_evenly(const delta_call *s, int chunks, int processors, int segments) {
+    const int least = s->decay ? 0 : LAYOUTS; // eighths of the heads that keep their past
+    delta_plan best = {};
+    double quickest = 0;
+    for (int n = segments ? segments : 1;
+         n <= (segments ? segments : (int)MOST_SEGMENTS) && n <= chunks; n++) {
+        delta_plan p = {};
+        delta_layout layout[LAYOUTS + 1];
+        double us = 0;
+        for (int q = LAYOUTS; q >= least && (!quickest || us < quickest); q--) {
+            const delta_plan x = cut_evenly(s, chunks, n, q, processors);
+            if (q == LAYOUTS)
+                p = x;
+            layout[q] = x.layout[q];
+            us += total(x);
+        }
+        if (quickest && us >= quickest)
+            continue;
+        for (int q = 0; q < least; q++)
+            layout[q] = layout[least];
+        memcpy(p.layout, layout, sizeof layout);
+        best = p;
+        quickest = us * WORTH;
+    }
+    return best;
+}
+
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
     const int longest = s->n_rows > 0 ? group_at(s, 0).chunks : 0,
               chunks = longest > 0 ? longest : 1;
-    delta_plan best = {};
-    auto consider = [&](int per_segment) {
-        if (best.segments &&
-            total(plan_of(s, longest, per_segment, processors, true)) >= total(best))
-            return;
-        const delta_plan p = plan_of(s, longest, per_segment, processors, false);
-        if (!best.segments || total(p) < total(best))
-            best = p;
-    };
-    if (segments)
-        consider(pieces_of(chunks, segments < MOST_SEGMENTS ? segments : (int)MOST_SEGMENTS));
-    else {
-        // Rows of one length: what cuts it evenly. Others: as many as there are, or nearly.
-        for (int n = 1; n <= MOST_SEGMENTS && n <= chunks; n++)
-            consider(pieces_of(chunks, n));
-        for (int n = chunks; s->rows && n > 0 && pieces_of(chunks, n) <= MOST_SEGMENTS;
-             n -= 1 + n / 32)
-            consider(n);
+    const int most = segments < MOST_SEGMENTS ? segments : (int)MOST_SEGMENTS,
+              wanted = most < chunks ? most : chunks;
+    if (s->n_rows == 0 || group_at(s, 0).rows == s->n_rows) {
+        // The layers of a model ask for the same, over and over: a look at all layouts takes as long as some of their kernels.
+        struct question {
+            int H, V, n_h, chunks, rows, processors, wanted, gated;
+        };
+        static thread_local question last;
+        static thread_local delta_plan answer;
+        const question now = {s->H,      s->V,       s->n_h, chunks,
+                              s->n_rows, processors, wanted, s->decay != NULL};
+        if (wanted == 1 || memcmp(&now, &last, sizeof now) != 0) {
+            const delta_plan p = plan_evenly(s, chunks, processors, wanted);
+            if (wanted == 1)
+                return p;
+            answer = p;
+            last = now;
+        }
+        return answer;
     }
+    // Rows of different lengths: segments of one length, of all there are, or nearly.
+    delta_plan best = {};
+    auto alike = [&](int n) { consider(s, {n, n}, LAYOUTS, processors, &best); };
+    if (segments)
+        alike((chunks + wanted - 1) / wanted);
+    for (int n = chunks; !segments && n > 0 && (chunks + n - 1) / n <= MOST_SEGMENTS;
+         n -= 1 + n / 32)
+        alike(n);
     return best;
 }

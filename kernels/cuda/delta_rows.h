@@ -13,9 +13,11 @@ HOPPER_DEVICE delta_row row_of(const delta_call &s, int i) {
     const int T = (int)s.T;
     return {i * T, T, s.chunks, i, 0, i * s.chunks, i * s.segments, i * s.boundaries};
 }
+// The same for every layout.
 static __host__ __device__ __forceinline__ int segments_of(const delta_call &s,
                                                            const delta_row &row) {
-    return (row.chunks + s.per_segment - 1) / s.per_segment;
+    const delta_layout l = s.layout[LAYOUTS];
+    return row.chunks <= l.first ? 1 : 1 + (row.chunks - l.first + l.rest - 1) / l.rest;
 }
 
 // Which gates are those of a chunk of a row.

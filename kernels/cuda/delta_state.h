@@ -11,7 +11,7 @@
 #ifndef DELTOP_CUDA_DELTA_STATE_H
 #define DELTOP_CUDA_DELTA_STATE_H
 
-#include "kernels/cuda/delta_tile.h"
+#include "kernels/cuda/delta_kept.h"
 
 // H^T as an A operand in bf16, like keys and queries.
 HOPPER_DEVICE void state_pack(const float (&h)[64], uint32_t (&packed)[32]) {
@@ -142,23 +142,28 @@ HOPPER_DEVICE void state_store(const float (&h)[64], float *to, int64_t ld, int 
 // boundaries: states are written where chunks begin that are a multiple of so many.
 template <int queries, bool gated, bool output, bool boundaries>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
-    const int warp = threadIdx.x / 32 - 4, part = warp / 4, lane = threadIdx.x % 32; // warps 0-7
-    const int first = 16 * warp + lane / 4; // this thread's first value, in the block
+    const int warp = held(threadIdx.x / 32 - 4), part = warp / 4,
+              lane = held(threadIdx.x % 32); // warps 0-7
+    const int first = 16 * warp + lane / 4;  // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
     if (task.waits)
         wait_for_kernel_before();
     float h[64];
+    if (output && task.from_ld == 0 && width > 0)
+        kept_load(h, task.from + (2 * task.block + part) * STATE, warp % 4, lane);
+    else
 #pragma unroll
-    for (int i = 0; i < 64; i++) {
-        const int value = first + 8 * (i / 2 % 2), channel = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
-        h[i] = 0;
-        if (task.from) {
-            if (value - 64 * part < width && channel < s.K)
-                h[i] = task.from[channel * task.from_ld + task.block * WIDTH + value];
-        } else if (task.kind == TASK_TRANSITION)
-            h[i] = value == channel ? 1.0f : 0.0f;
-    }
+        for (int i = 0; i < 64; i++) {
+            const int value = first + 8 * (i / 2 % 2),
+                      channel = 8 * (i / 4) + 2 * (lane % 4) + i % 2;
+            h[i] = 0;
+            if (output) {
+                if (value - 64 * part < width && channel < s.K)
+                    h[i] = task.from[channel * task.from_ld + task.block * WIDTH + value];
+            } else if (task.kind == TASK_TRANSITION)
+                h[i] = value == channel ? 1.0f : 0.0f;
+        }
     // No registers are left for a pointer that moves on, nor for a count.
     auto before_chunk = [&](int i) {
         const int chunk = m->first + i, n = chunk / s.apart;
@@ -346,9 +351,15 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         }
         wgmma_wait<0>();
     }
-    if (task.to)
-        state_store(h, task.to + task.block * WIDTH + 64 * part, task.to_ld, s.K, width, warp % 4,
-                    lane);
+    const int after = here(threadIdx.x) / 32 - 4, own = here(threadIdx.x) % 32;
+    if (task.kind == TASK_TRANSITION)
+        transition_store(h, (__half *)task.to, after, own);
+    else if (task.to && task.to_ld == 0) {
+        if (width > 0)
+            kept_store(h, task.to + (2 * task.block + after / 4) * STATE, after % 4, own);
+    } else if (task.to)
+        state_store(h, task.to + task.block * WIDTH + 64 * (after / 4), task.to_ld, s.K, width,
+                    after % 4, own);
 }
 
 #endif

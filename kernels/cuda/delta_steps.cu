@@ -11,6 +11,11 @@ static bool engine_takes(mat m, int width) {
     return m.esize == sizeof(bf16) && width % 8 == 0 && (uintptr_t)m.p % 16 == 0 && m.ld % 8 == 0;
 }
 
+static int segment_chunks(const delta_plan *plan) {
+    const delta_layout l = plan->layout[LAYOUTS];
+    return plan->segments > 1 && l.rest > l.first ? l.rest : l.first;
+}
+
 // What bench reports: which kernel, and why so many segments.
 static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan, int processors) {
     double us = plan->first_pass + plan->scan + plan->second_pass;
@@ -20,16 +25,16 @@ static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan
     if (plan->segments > 1) {
         delta_plan one = delta_plan_for(c, processors, 1);
         be->kernel = "cuda chunks on tensor cores, segments side by side";
-        snprintf(
-            be->kernel_why, sizeof be->kernel_why,
-            "%s%d segments of %d chunks: %.0f us expected (ends %.0f, scan %.0f, outputs %.0f), in "
-            "one pass %.0f",
-            rows, plan->segments, plan->per_segment, us, plan->first_pass, plan->scan,
-            plan->second_pass, one.second_pass);
+        snprintf(be->kernel_why, sizeof be->kernel_why,
+                 "%s%d segments of up to %d chunks: %.0f us expected (ends %.0f, scan %.0f, "
+                 "outputs %.0f), in "
+                 "one pass %.0f",
+                 rows, plan->segments, segment_chunks(plan), us, plan->first_pass, plan->scan,
+                 plan->second_pass, one.second_pass);
     } else {
         be->kernel = "cuda chunks on tensor cores, one pass";
         snprintf(be->kernel_why, sizeof be->kernel_why, "%s%d chunks in one pass: %.0f us expected",
-                 rows, plan->per_segment, us);
+                 rows, segment_chunks(plan), us);
     }
 }
 

@@ -22,8 +22,16 @@ enum {
     STATE_WARPS = 8,     // warpgroups 1 and 2
     MAKERS = 128,        // warpgroup 3: M
     DELTA_THREADS = 512,
-    MAKERS_BARRIER = 1, // named barrier
-    MOST_SEGMENTS = 64, // of a row: the scan walks them one by one
+    MAKERS_BARRIER = 1,   // named barrier
+    MOST_SEGMENTS = 64,   // of a row: the scan walks them one by one
+    LAYOUTS = 8,          // by how many eighths of the heads keep their past (delta.cu)
+    PART = 64,            // values of one of the state's warpgroups
+    STATE = PART * WIDTH, // floats of what it holds
+};
+
+// How a row is cut: chunks of its first segment and of the others; the last has what is left.
+struct delta_layout {
+    int first, rest;
 };
 
 // One of a call's rows of different lengths (delta_rows.h).
@@ -50,11 +58,14 @@ typedef struct delta_call {
     float *states;
     int64_t ldstates, every;
     // Set by delta_run:
-    int value_blocks;           // of WIDTH values
-    int tokens;                 // of a whole chunk
-    int per_segment;            // chunks
+    int value_blocks; // of WIDTH values
+    int tokens;       // of a whole chunk
+    delta_layout
+        layout[LAYOUTS +
+               1]; // by how many eighths of the heads keep their past from segment to segment
     const unsigned char *gates; // row by row [H][chunks] of gates_bytes each
     bool boxes_out;             // o and its rows start at multiples of 16 bytes
+    bool uneven;                // rows have different numbers of chunks: one layout
     bool paired;                // the first pass runs in clusters of two blocks
     const delta_row *table;     // rows on the device
     int chunks, boundaries;     // of a row, where there is no table
@@ -182,7 +193,7 @@ struct delta_task {
     int gates;              // number of the first chunk's
     const float *from;      // state before, [K, V]; NULL: zero, or I for TASK_TRANSITION
     float *to;              // state after, or NULL
-    int64_t from_ld, to_ld; // floats from row to row
+    int64_t from_ld, to_ld; // floats from row to row; 0: as the warpgroups hold it (delta_kept.h)
     delta_kind kind;
     bool waits;      // `from` is what the kernel before makes
     float *boundary; // first boundary state of the row

@@ -233,6 +233,10 @@ HOPPER_DEVICE void stores_read() {
 HOPPER_DEVICE void prefetch_map(const CUtensorMap *map) {
     asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
 }
+// The line of global memory comes to the L2 cache.
+HOPPER_DEVICE void prefetch_line(const void *p) {
+    asm volatile("prefetch.global.L2 [%0];\n" ::"l"(p));
+}
 
 HOPPER_DEVICE void ldmatrix(uint32_t (&r)[4], uint32_t address) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"

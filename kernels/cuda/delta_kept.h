@@ -1,0 +1,53 @@
+// kernels/cuda/delta_kept.h - what segments leave in scratch (delta.cu): states at their ends as the state's warpgroups
+// hold them, 64 values and all channels each, and transitions as the scan multiplies by them.
+#ifndef DELTOP_CUDA_DELTA_KEPT_H
+#define DELTOP_CUDA_DELTA_KEPT_H
+
+#include "kernels/cuda/delta_rows.h"
+
+// Scratch: rows and gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
+// of these are nothing.
+struct segment_space {
+    delta_row *rows;      // the table, or none
+    unsigned char *gates; // [rows][H][chunks] of gates_bytes
+    float *ends;          // [rows][segments][H][parts_of][STATE]
+    __half *transitions;  // [rows][segments][H][WIDTH WIDTH]; segment 0 and the last have none
+    int *nothing;         // [rows][segments][H]
+};
+
+// Warpgroups' shares of a head's values.
+static __host__ __device__ __forceinline__ int parts_of(int V) {
+    return (V + PART - 1) / PART;
+}
+
+// H^T of a warpgroup, accumulator by accumulator: four floats of every thread side by side. warp: of the warpgroup.
+HOPPER_DEVICE void kept_load(float (&h)[64], const float *from, int warp, int lane) {
+    const float4 *x = (const float4 *)from + warp * 512 + lane;
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        const float4 y = x[32 * j];
+        h[4 * j] = y.x, h[4 * j + 1] = y.y, h[4 * j + 2] = y.z, h[4 * j + 3] = y.w;
+    }
+}
+HOPPER_DEVICE void kept_store(const float (&h)[64], float *to, int warp, int lane) {
+    float4 *x = (float4 *)to + warp * 512 + lane;
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        x[32 * j] = make_float4(h[4 * j], h[4 * j + 1], h[4 * j + 2], h[4 * j + 3]);
+}
+
+// A transition M [channel after, channel before] in fp16, of which the warp holds M^T for 16 channels before, 16 warp .. (warp:
+// 0..7): panels of 64 channels before as wgmma.h has them, 128 rows each.
+HOPPER_DEVICE void transition_store(const float (&h)[64], __half *to, int warp, int lane) {
+    const int before = 16 * (warp % 4) + lane / 4;
+    __half *panel = to + warp / 4 * WIDTH * 64;
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int at = before + 8 * (e / 2), after = 8 * j + 2 * (lane % 4) + e % 2;
+            panel[swizzle(after, at / 8) / 2 + at % 8] = __float2half_rn(h[4 * j + e]);
+        }
+}
+
+#endif
