@@ -6,7 +6,7 @@
 # test_cuda_models (default build/tests), and deltop-cuda.so unless that lies in the repository root. Libraries that the machine lacks may lie in
 # FOLDER/lib. $DELTOP_SHARED or ../shared: reference data, skipped when absent. Without a device the
 # tests fail here. Every test is a process of its own ($JOBS of them at a time, default a quarter of the cores but at least two; references are
-# computed on the CPU, so the cores are what takes time). Exit status 1 when a test failed or none ran.
+# computed on the CPU, so the cores are what takes time), but those that fill the device's memory come alone, at the end. Exit status 1 when a test failed or none ran.
 set -u
 folder=${1:-build/tests}
 so=$folder/deltop-cuda.so
@@ -43,7 +43,9 @@ export logs
 for name in test_cuda_recurrence test_cuda_rows test_cuda_models test_cuda_fused test_cuda_spectrum test_cuda_ops test_cuda_svals; do
     tr -d '\n ' < "tests/$name.c" | grep -oE "cmocka_unit_test\([A-Za-z0-9_]+" | sed "s|.*(|$folder/$name |"
 done > "$logs/.all"
-xargs -P "$jobs" -L 1 bash -c 'one "$0" "$1"' < "$logs/.all"
+alone='a_block_that_does_not_fit_is_out_of_memory|a_block_fits_beside_another_job'
+grep -vE " ($alone)\$" "$logs/.all" | xargs -P "$jobs" -L 1 bash -c 'one "$0" "$1"'
+grep -E " ($alone)\$" "$logs/.all" | xargs -L 1 bash -c 'one "$0" "$1"'
 count() { cat "$logs"/* | grep -c "^== .*: $1,"; }
 passed=$(count passed) skipped=$(count skipped) all=$(wc -l < "$logs/.all")
 echo "$passed of $all tests passed, $skipped skipped"

@@ -21,7 +21,8 @@ __device__ static float chunk_decay(const delta_call &s, int64_t number) {
 }
 
 // How many of n chunks of a head, from the last one backwards, it takes until nothing is left of what lay before; n + 1
-// when more would be needed. first: the number of the first one. The whole block asks, its first warp looks.
+// when more would be needed, or a decay among them is no number: what it spoils must show. first: the number of the first
+// one. The whole block asks, its first warp looks.
 __device__ static int chunks_that_matter(const delta_call &s, int64_t first, int n, int *shared) {
     if (threadIdx.x < 32) {
         const int lane = threadIdx.x;
@@ -39,8 +40,14 @@ __device__ static int chunks_that_matter(const delta_call &s, int64_t first, int
             gone = __ballot_sync(~0u, sum + x < NOTHING);
             sum += __shfl_sync(~0u, x, 31);
         }
+        // A loop of its own: as part of the other, ptxas serialises all products of the kernel (C7520).
+        unsigned broken = 0;
+        for (int at = 0; at < n && !broken; at += 32) {
+            const int i = at + lane;
+            broken = __ballot_sync(~0u, i < n && isnan(chunk_decay(s, first + n - 1 - i)));
+        }
         if (lane == 0)
-            *shared = gone ? done - 32 + __ffs((int)gone) : n + 1;
+            *shared = gone && !broken ? done - 32 + __ffs((int)gone) : n + 1;
     }
     __syncthreads();
     return *shared;
