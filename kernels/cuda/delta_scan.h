@@ -3,8 +3,8 @@
 //
 // One block a head and 64 of the values; it walks through the segments one by one, so the way from one to the next
 // is all that counts. H^T stays in one warpgroup's accumulators, which packed in fp16 are also the left operand of the next product,
-// H^T M_s^T; it is added to N_s^T in float32. Fp16 holds four times the digits of the bfloat16 that H is for the products of
-// every chunk. A warp of its own fetches M_s, in fp16 as well, and N_s, three segments ahead.
+// H^T M_s^T; it is added to N_s^T in float32. Fp16 is three bits finer than the bfloat16 that H is for the products of every
+// chunk. A warp of its own fetches M_s, in fp16 as well, and N_s, three segments ahead.
 #ifndef DELTOP_CUDA_DELTA_SCAN_H
 #define DELTOP_CUDA_DELTA_SCAN_H
 
