@@ -16,7 +16,7 @@ static int segment_chunks(const delta_plan *plan) {
     return plan->segments > 1 && l.rest > l.first ? l.rest : l.first;
 }
 
-// What bench reports: which kernel, and why so many segments.
+// What bench reports: which kernel, and why so many segments. Decays, which the host does not see, may spare much of the ends.
 static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan, int processors) {
     double us = plan->first_pass + plan->scan + plan->second_pass;
     char rows[48] = "";
@@ -26,11 +26,10 @@ static void name_kernel(backend *be, const delta_call *c, const delta_plan *plan
         delta_plan one = delta_plan_for(c, processors, 1);
         be->kernel = "cuda chunks on tensor cores, segments side by side";
         snprintf(be->kernel_why, sizeof be->kernel_why,
-                 "%s%d segments of up to %d chunks: %.0f us expected (ends %.0f, scan %.0f, "
-                 "outputs %.0f), in "
-                 "one pass %.0f",
-                 rows, plan->segments, segment_chunks(plan), us, plan->first_pass, plan->scan,
-                 plan->second_pass, one.second_pass);
+                 "%s%d segments of up to %d chunks: %s%.0f us expected (ends %.0f, scan %.0f, "
+                 "outputs %.0f), in one pass %.0f",
+                 rows, plan->segments, segment_chunks(plan), c->decay ? "up to " : "", us,
+                 plan->first_pass, plan->scan, plan->second_pass, one.second_pass);
     } else {
         be->kernel = "cuda chunks on tensor cores, one pass";
         snprintf(be->kernel_why, sizeof be->kernel_why, "%s%d chunks in one pass: %.0f us expected",
