@@ -13,8 +13,7 @@
 //               y [1, H], both exact; summed in double. Not finite where x_h is not, and only there.
 //
 // A zero head stays zero under both L2 forms (fault B59). Where a row's sum of squares (heads, L1: its sum)
-// overflows, the CPU gives NaN all along that row, never the 0 of a division by infinity. The CUDA kernels
-// give that 0.
+// overflows, the row is NaN all along, never the 0 of a division by infinity.
 #include "core/backend.h"
 
 void FN(norm_rms)(backend *be, mat x, mat w, double eps, mat y);

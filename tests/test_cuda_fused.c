@@ -110,17 +110,26 @@ static void one_convolution(both *b, const conv_case *c) {
 
 // A convolution's outputs past the root of what a float holds: NaN, as a norm alone has it (test_cuda_ops.c).
 static void a_norm_that_overflows(both *b) {
-    static const head_norm norms[] = {HEAD_NORM_L2, HEAD_NORM_L2_FLOOR};
+    static const struct {
+        head_norm norm;
+        activation act;
+        double size;
+    } kinds[] = {{HEAD_NORM_L2, ACT_SILU, 1e25},
+                 {HEAD_NORM_L2_FLOOR, ACT_SILU, 1e25},
+                 {HEAD_NORM_L2, ACT_NONE, -1e25},
+                 {HEAD_NORM_L1, ACT_SILU, 1e38},
+                 {HEAD_NORM_L1, ACT_NONE, -1e38}};
     enum { ROWS = 40, COLS = 128, HEAD = 64, WIDTH = 4 };
-    for (int k = 0; k < 2; k++) {
-        pair x = pair_new(b, ROWS, COLS, false, 1e25, 2e25);
+    for (int k = 0; k < 5; k++) {
+        const double size = kinds[k].size;
+        pair x = pair_new(b, ROWS, COLS, false, fmin(size, 1.5 * size), fmax(size, 1.5 * size));
         pair w = pair_new(b, COLS, WIDTH, false, 0.1, 1), y = pair_new(b, ROWS, COLS, false, 0, 1);
         pair tail = pair_new(b, WIDTH - 1, COLS, false, 0, 1);
         conv_part part = {.w = w.at[0],
                           .bias = MAT_NONE,
                           .tail = tail.at[0],
-                          .act = ACT_SILU,
-                          .norm = norms[k],
+                          .act = kinds[k].act,
+                          .norm = kinds[k].norm,
                           .head_dim = HEAD,
                           .eps = 1e-6,
                           .y = y.at[0]};

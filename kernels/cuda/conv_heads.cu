@@ -103,10 +103,10 @@ __global__ void __launch_bounds__(THREADS, 5)
             sum += __shfl_xor_sync(~0u, sum, d);
         if (p.norm != HEAD_NORM_NONE) {
             float by;
-            asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(in_range(sum) + under));
-            by = !SILU && ones ? 1 / (sum + under)
-                 : by > most   ? most
-                               : by; // fmin would pass over NaN
+            sum = in_range(sum);
+            asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(sum + under));
+            by = !SILU && ones ? 1 / (sum + under) : by;
+            by = by > most ? most : by; // fmin would pass over NaN
 #pragma unroll
             for (int j = 0; j < N; j++)
                 out[j] *= by;

@@ -20,10 +20,14 @@ __device__ static float chunk_decay(const delta_call &s, int64_t number) {
     return log2f(((const delta_gates *)(s.gates + number * gates_bytes(true)))->end);
 }
 
-// How many of n chunks of a head, from the last one backwards, it takes until nothing is left of what lay before; n + 1
-// when more would be needed, or a decay among them is no number: what it spoils must show. first: the number of the first
-// one. The whole block asks, its first warp looks.
-__device__ static int chunks_that_matter(const delta_call &s, int64_t first, int n, int *shared) {
+// What n chunks of a head, number `first` and the next ones, leave of what lay before them.
+struct delta_past {
+    int matter; // from the last chunk backwards, so many until nothing is left; n + 1 when more would be needed, or a
+                // decay among them is no number or infinite: what it spoils must show
+    float sum;  // of their decays where that many are not enough
+};
+// The whole block asks, its first warp looks.
+__device__ static delta_past past_of(const delta_call &s, int64_t first, int n, float *shared) {
     if (threadIdx.x < 32) {
         const int lane = threadIdx.x;
         float sum = 0;
@@ -44,23 +48,26 @@ __device__ static int chunks_that_matter(const delta_call &s, int64_t first, int
         unsigned broken = 0;
         for (int at = 0; at < n && !broken; at += 32) {
             const int i = at + lane;
-            broken = __ballot_sync(~0u, i < n && isnan(chunk_decay(s, first + n - 1 - i)));
+            broken = __ballot_sync(~0u, i < n && !(chunk_decay(s, first + n - 1 - i) < INFINITY));
         }
-        if (lane == 0)
-            *shared = gone && !broken ? done - 32 + __ffs((int)gone) : n + 1;
+        if (lane == 0) {
+            *(int *)shared = gone && !broken ? done - 32 + __ffs((int)gone) : n + 1;
+            shared[1] = broken ? 0.0f : sum;
+        }
     }
     __syncthreads();
-    return *shared;
+    return {*(int *)shared, shared[1]};
 }
 
 // Which heads of which rows keep their past from segment to segment, by a guess from a few chunks of each: so the call is
-// cut, and the ends are made in an order, that suits them. Results do not depend on it, and all blocks guess the same. For as many heads
-// as a block has threads; the rest is thought to be like these.
+// cut, and the ends are made in an order, that suits them. Results do not depend on it but in their rounding. All blocks of both
+// passes guess the same, from gates that nobody changes meanwhile. For as many heads as a block has threads; the rest is thought to
+// be like these.
 struct delta_guess {
     int keep, heads; // of so many
 };
 template <bool gated> __device__ static bool guesses(const delta_call &s) {
-    return gated && !s.uneven && s.segments > 1;
+    return gated && !s.uneven && s.segments > 2;
 }
 // The whole block asks. place: of this thread's head when those that keep most come first.
 template <bool gated>
@@ -131,6 +138,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     int i = blockIdx.x, segment = 0, place;
     t->kind = TASK_OUTPUT;
     t->peers = 1;
+    t->exponent = 0;
     // First pass: outputs that take long, a block for nothing if pairs would begin with an odd one, ends and transitions, the
     // other outputs.
     const int early = s.early * per_row, ends = early + (s.paired ? early % 2 : 0),
@@ -199,19 +207,21 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
         t->to = NULL;
     if constexpr (gated)
         if (t->kind != TASK_OUTPUT) {
-            const int chunks = t->last - t->first,
-                      matter = chunks_that_matter(s, gates_of(s, row, t->head, t->first), chunks,
-                                                  (int *)shared + 1); // the first may still be read
-            const bool gone = matter <= chunks;
+            const int chunks = t->last - t->first;
+            const delta_past past = past_of(s, gates_of(s, row, t->head, t->first), chunks,
+                                            shared + 1); // the first may still be read
+            const bool gone = past.matter <= chunks;
             if (t->kind == TASK_TRANSITION) {
+                t->exponent =
+                    min(max(__float2int_rn(-past.sum), -MOST_EXPONENT), (int)MOST_EXPONENT);
                 if (threadIdx.x == 0)
-                    space.nothing[piece] = gone;
+                    space.exponent[piece] = gone ? NOTHING_LEFT : t->exponent;
                 if (gone)
                     return false;
             } else if (gone) {
                 // The state at the end knows nothing of what lies before the last chunks.
                 t->peers = 1;
-                t->first = t->last - matter;
+                t->first = t->last - past.matter;
             }
         }
     t->waits = !first_pass && segment > 0;
@@ -277,6 +287,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         m->peers = task.peers;
         m->first_gates = task.gates;
         m->first = task.first;
+        m->exponent = task.exponent;
         m->boundary = task.boundary;
         for (int i = 0; i < MADE; i++)
             barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
@@ -324,7 +335,7 @@ static segment_space space_of(const delta_call *s, const delta_plan *plan, float
     space.gates = (unsigned char *)(space.rows + (s->rows ? s->n_rows : 0));
     space.ends = (float *)(space.gates + (size_t)plan->chunks * H * gates_bytes(s->decay != NULL));
     space.transitions = (__half *)(space.ends + n * (size_t)parts_of(s->V) * STATE);
-    space.nothing = (int *)(space.transitions + n * WIDTH * WIDTH);
+    space.exponent = (int *)(space.transitions + n * WIDTH * WIDTH);
     return space;
 }
 
@@ -332,7 +343,7 @@ size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
     segment_space space = space_of(s, plan, NULL);
     if (plan->segments < 2)
         return (size_t)(space.ends - (float *)NULL);
-    return (size_t)((float *)space.nothing - (float *)NULL) + (size_t)plan->pieces * (size_t)s->H;
+    return (size_t)((float *)space.exponent - (float *)NULL) + (size_t)plan->pieces * (size_t)s->H;
 }
 
 static void told(const delta_call &s, const char *pass) {

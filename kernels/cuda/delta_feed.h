@@ -76,8 +76,10 @@ HOPPER_DEVICE void feed_gates(const delta_call &s, const delta_task &task, delta
     const int stage = i % KEYS;
     const uint32_t bytes = gates_bytes(gated);
     if (lane == 0) {
-        if (i == 0 && s.segments == 1)
-            wait_for_kernel_before(); // which makes them
+        if (i == 0 &&
+            s.segments ==
+                1) // which makes them; the first pass has waited, and the second begins later
+            wait_for_kernel_before();
         barrier_expect(&m->k_full[stage], bytes);
         copy_global(shared_address(&m->gates[stage]),
                     s.gates + (int64_t)(m->first_gates + i) * bytes, bytes, &m->k_full[stage]);

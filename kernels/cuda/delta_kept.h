@@ -5,19 +5,22 @@
 
 #include "kernels/cuda/delta_rows.h"
 
-// Scratch: rows and gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, which
-// of these are nothing.
+#include <limits.h>
+
+// Scratch: rows and gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, by
+// which powers of two these were multiplied (calls with decays), or that nothing is left of them.
 struct segment_space {
     delta_row *rows;      // the table, or none
     unsigned char *gates; // [rows][H][chunks] of gates_bytes
     float *ends;          // [rows][segments][H][parts_of][STATE]
     __half *transitions;  // [rows][segments][H][WIDTH WIDTH]; segment 0 and the last have none
-    int *nothing;         // [rows][segments][H]
+    int *exponent;        // [rows][segments][H]
 };
+enum { NOTHING_LEFT = INT_MIN, MOST_EXPONENT = 60 };
 
-// Warpgroups' shares of a head's values.
-static __host__ __device__ __forceinline__ int parts_of(int V) {
-    return (V + PART - 1) / PART;
+// 2^i, -126 <= i <= 127.
+HOPPER_DEVICE float power_of_two(int i) {
+    return __uint_as_float((uint32_t)(127 + i) << 23);
 }
 
 // H^T of a warpgroup, accumulator by accumulator: four floats of every thread side by side. warp: of the warpgroup.
@@ -36,9 +39,10 @@ HOPPER_DEVICE void kept_store(const float (&h)[64], float *to, int warp, int lan
         x[32 * j] = make_float4(h[4 * j], h[4 * j + 1], h[4 * j + 2], h[4 * j + 3]);
 }
 
-// A transition M [channel after, channel before] in fp16, of which the warp holds M^T for 16 channels before, 16 warp .. (warp:
+// A transition M [channel after, channel before] times `scale` in fp16, of which the warp holds M^T for 16 channels before, 16 warp .. (warp:
 // 0..7): panels of 64 channels before as wgmma.h has them, 128 rows each.
-HOPPER_DEVICE void transition_store(const float (&h)[64], __half *to, int warp, int lane) {
+HOPPER_DEVICE void transition_store(const float (&h)[64], float scale, __half *to, int warp,
+                                    int lane) {
     const int before = 16 * (warp % 4) + lane / 4;
     __half *panel = to + warp / 4 * WIDTH * 64;
 #pragma unroll
@@ -46,7 +50,7 @@ HOPPER_DEVICE void transition_store(const float (&h)[64], __half *to, int warp, 
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int at = before + 8 * (e / 2), after = 8 * j + 2 * (lane % 4) + e % 2;
-            panel[swizzle(after, at / 8) / 2 + at % 8] = __float2half_rn(h[4 * j + e]);
+            panel[swizzle(after, at / 8) / 2 + at % 8] = __float2half_rn(scale * h[4 * j + e]);
         }
 }
 

@@ -140,7 +140,7 @@ static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths,
     auto add_ends = [&] {
         const int64_t kept = p.inner_pieces * ends * eighths / LAYOUTS;
         first.add(kept, end);
-        first.add((p.inner_pieces * ends - kept) / 2, few); // and no transition
+        first.add(p.inner_pieces * outputs * (LAYOUTS - eighths) / LAYOUTS, few); // no transitions
     };
     second.add(p.inner_pieces * outputs, output(layout.rest));
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
@@ -164,8 +164,10 @@ static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths,
     if (p.early == s->n_rows)
         add_ends();
     p.first_pass = first.us();
-    if (p.segments > 2)
-        p.scan = (p.segments - 2) * HOP_US + PASS_US;
+    if (p.segments > 2) {
+        const double blocks = (double)p.longer[2] * s->H * parts_of(s->V);
+        p.scan = ceil(blocks / processors) * (p.segments - 2) * HOP_US + PASS_US;
+    }
     return p;
 }
 
@@ -173,62 +175,96 @@ static double total(const delta_plan &p) {
     return p.first_pass + p.scan + p.second_pass;
 }
 
-// The quicker of `best` and of what the layout gives.
+// `best` becomes what the layout gives where that takes less than `best` and than `limit` us.
 static void consider(const delta_call *s, delta_layout layout, int eighths, int processors,
-                     delta_plan *best) {
+                     double limit, delta_plan *best) {
+    if (best->segments)
+        limit = fmin(limit, total(*best));
     if (layout.first < 1 || layout.rest < 1 ||
-        (best->segments && total(plan_of(s, layout, eighths, processors, true)) >= total(*best)))
+        total(plan_of(s, layout, eighths, processors, true)) >= limit)
         return;
     const delta_plan p = plan_of(s, layout, eighths, processors, false);
-    if (!best->segments || total(p) < total(*best))
+    if (total(p) < limit)
         *best = p;
 }
 
 // Rows of one length in n segments. The first one is made beside the ends of the others: it is as long as these take, in whole
-// turns of the multiprocessors.
-static delta_plan cut_evenly(const delta_call *s, int chunks, int n, int eighths, int processors) {
+// turns of the multiprocessors. No segments: none takes less than `limit` us.
+static delta_plan cut_evenly(const delta_call *s, int chunks, int n, int eighths, int processors,
+                             double limit) {
     enum { TURNS = 5 };
+    const double c = chunk_us(s);
     delta_plan best = {};
-    for (int turns = 0; turns < TURNS; turns++) {
-        const double c = chunk_us(s), r = (chunks * c - fmax(turns - 1, 0) * first_block_us(s)) /
-                                          ((n - 1) * c + turns * end_us(s));
+    if (n == 1)
+        consider(s, {chunks, 1}, eighths, processors, limit, &best);
+    for (int turns = 0; n > 1 && turns < TURNS; turns++) {
+        const double r = (chunks * c - fmax(turns - 1, 0) * first_block_us(s)) /
+                         ((n - 1) * c + turns * end_us(s));
         for (int up = 0; up < 2; up++) {
-            const int most = n > 1 ? (chunks - 1) / (n - 1) : 1, rest = fmin(floor(r) + up, most);
-            consider(s, {chunks - (n - 1) * rest, rest}, eighths, processors, &best);
+            const int rest = fmin(floor(r) + up, (chunks - 1) / (n - 1));
+            consider(s, {chunks - (n - 1) * rest, rest}, eighths, processors, limit, &best);
         }
     }
     return best;
 }
 
-// More segments must gain so much.
+// One number of segments for all layouts, since the grids are the host's: the one that is best on the whole, few rather than
+// many: more must gain WORTH.
 #define WORTH 0.98
-
-// One number of segments for all layouts, since the grids are the host's: the one that is best on the whole.
 static delta_plan plan_evenly(const delta_call *s, int chunks, int processors, int segments) {
     const int least = s->decay ? 0 : LAYOUTS; // eighths of the heads that keep their past
+    const int blocks = (s->V + WIDTH - 1) / WIDTH;
+    // No layout takes less: the outputs, evenly shared.
+    const double bound =
+        (double)s->n_rows * s->H * blocks * (chunks * chunk_us(s) + SECOND_BLOCK_US) / processors +
+        2 * PASS_US;
     delta_plan best = {};
-    double quickest = 0;
+    double quickest = INFINITY; // of all layouts together
     for (int n = segments ? segments : 1;
          n <= (segments ? segments : (int)MOST_SEGMENTS) && n <= chunks; n++) {
-        delta_plan p = {};
+        delta_plan all = {};
         delta_layout layout[LAYOUTS + 1];
         double us = 0;
-        for (int q = LAYOUTS; q >= least && (!quickest || us < quickest); q--) {
-            const delta_plan x = cut_evenly(s, chunks, n, q, processors);
-            if (q == LAYOUTS)
-                p = x;
+        for (int q = LAYOUTS; q >= least && us < quickest; q--) {
+            const double limit = quickest - us - (q - least) * bound;
+            // In one segment nothing depends on what is kept.
+            const delta_plan x =
+                n == 1 && q < LAYOUTS ? all : cut_evenly(s, chunks, n, q, processors, limit);
+            us = x.segments ? us + total(x) : INFINITY;
             layout[q] = x.layout[q];
-            us += total(x);
+            if (q == LAYOUTS)
+                all = x;
         }
-        if (quickest && us >= quickest)
+        if (us >= quickest)
             continue;
         for (int q = 0; q < least; q++)
             layout[q] = layout[least];
-        memcpy(p.layout, layout, sizeof layout);
-        best = p;
+        memcpy(all.layout, layout, sizeof layout);
+        best = all;
         quickest = us * WORTH;
     }
     return best;
+}
+
+// What was asked for last. The layers of a model ask for the same, over and over, and a look at all layouts takes as long as
+// their kernels.
+struct question {
+    int H, V, n_h, chunks, rows, processors, wanted, gated;
+};
+enum { REMEMBERED = 8 };
+static delta_plan remembered(const delta_call *s, int chunks, int processors, int wanted) {
+    static thread_local question asked[REMEMBERED];
+    static thread_local delta_plan answer[REMEMBERED];
+    static thread_local int next;
+    const question now = {s->H,      s->V,       s->n_h, chunks,
+                          s->n_rows, processors, wanted, s->decay != NULL};
+    for (int i = 0; i < REMEMBERED; i++)
+        if (answer[i].segments && memcmp(&now, &asked[i], sizeof now) == 0)
+            return answer[i];
+    const int at = next++ % REMEMBERED;
+    asked[at] = now;
+    answer[at] = plan_evenly(s, chunks, processors, wanted);
+    return answer[at];
 }
 
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
@@ -236,27 +272,11 @@ delta_plan delta_plan_for(const delta_call *s, int processors, int segments) {
               chunks = longest > 0 ? longest : 1;
     const int most = segments < MOST_SEGMENTS ? segments : (int)MOST_SEGMENTS,
               wanted = most < chunks ? most : chunks;
-    if (s->n_rows == 0 || group_at(s, 0).rows == s->n_rows) {
-        // The layers of a model ask for the same, over and over: a look at all layouts takes as long as some of their kernels.
-        struct question {
-            int H, V, n_h, chunks, rows, processors, wanted, gated;
-        };
-        static thread_local question last;
-        static thread_local delta_plan answer;
-        const question now = {s->H,      s->V,       s->n_h, chunks,
-                              s->n_rows, processors, wanted, s->decay != NULL};
-        if (wanted == 1 || memcmp(&now, &last, sizeof now) != 0) {
-            const delta_plan p = plan_evenly(s, chunks, processors, wanted);
-            if (wanted == 1)
-                return p;
-            answer = p;
-            last = now;
-        }
-        return answer;
-    }
+    if (s->n_rows == 0 || group_at(s, 0).rows == s->n_rows)
+        return remembered(s, chunks, processors, wanted);
     // Rows of different lengths: segments of one length, of all there are, or nearly.
     delta_plan best = {};
-    auto alike = [&](int n) { consider(s, {n, n}, LAYOUTS, processors, &best); };
+    auto alike = [&](int n) { consider(s, {n, n}, LAYOUTS, processors, INFINITY, &best); };
     if (segments)
         alike((chunks + wanted - 1) / wanted);
     for (int n = chunks; !segments && n > 0 && (chunks + n - 1) / n <= MOST_SEGMENTS;

@@ -4,7 +4,8 @@
 // One block a head and 64 of the values; it walks through the segments one by one, so the way from one to the next
 // is all that counts. H^T stays in one warpgroup's accumulators, which packed in fp16 are also the left operand of the next product,
 // H^T M_s^T; it is added to N_s^T in float32. Fp16 is three bits finer than the bfloat16 that H is for the products of every
-// chunk. A warp of its own fetches M_s, in fp16 as well, and N_s, three segments ahead.
+// chunk, but has no room for small numbers: both factors are multiplied by powers of two, M_s by what has decayed in the segment, H
+// by its size, each warp its own. A warp of its own fetches M_s, in fp16 as well, and N_s, three segments ahead.
 #ifndef DELTOP_CUDA_DELTA_SCAN_H
 #define DELTOP_CUDA_DELTA_SCAN_H
 
@@ -21,6 +22,21 @@ struct scan_shared {
     float own[SCAN_STAGES][STATE];
     uint64_t full[SCAN_STAGES], empty[SCAN_STAGES];
 };
+
+// The base-2 exponent of the largest of a warp's numbers, within MOST_EXPONENT. Infinity does not count: it would leave nothing of
+// the others.
+HOPPER_DEVICE int scan_size(const float (&h)[64]) {
+    uint32_t most = 0;
+#pragma unroll
+    for (int i = 0; i < 64; i++) {
+        const uint32_t x = __float_as_uint(h[i]) & 0x7fffffffu;
+        most = max(most, x < 0x7f800000u ? x : 0);
+    }
+#pragma unroll
+    for (int d = 16; d; d /= 2)
+        most = max(most, __shfl_xor_sync(~0u, most, d));
+    return min(max((int)(most >> 23) - 127, -MOST_EXPONENT), (int)MOST_EXPONENT);
+}
 
 // The states replace N.
 __global__ void __launch_bounds__(SCAN_THREADS, 1)
@@ -41,20 +57,25 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
     const int64_t heads = s.H, head = (int64_t)row.piece0 * s.H + blockIdx.x % s.H;
     const int last = segments_of(s, row) - 1;
     wait_for_kernel_before();
-    // Segments, one a bit, whose transition is something.
-    uint64_t kept = ~(uint64_t)0;
-    if (gated) {
-        const bool a = lane < last && !space.nothing[lane * heads + head],
-                   b = lane + 32 < last && !space.nothing[(lane + 32) * heads + head];
-        kept = __ballot_sync(~0u, a) | (uint64_t)__ballot_sync(~0u, b) << 32;
-    }
+    // Exponents of transitions: a lane has those of segments `lane` and lane + 32.
+    int exponents[2] = {};
+    if (gated)
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int segment = lane + 32 * i;
+            if (segment > 0 && segment < last)
+                exponents[i] = space.exponent[segment * heads + head];
+        }
+    auto exponent_of = [&](int segment) {
+        return __shfl_sync(~0u, segment < 32 ? exponents[0] : exponents[1], segment % 32);
+    };
     const int64_t parts = parts_of(s.V), next = heads * parts * STATE;
     float *end = space.ends + (head * parts + blockIdx.y) * STATE;
     if (warp == SCAN_WARPS) {
-        if (lane == 0)
-            for (int segment = 1; segment < last; segment++) {
-                const int stage = segment % SCAN_STAGES;
-                const bool some = kept >> segment & 1;
+        for (int segment = 1; segment < last; segment++) {
+            const int stage = segment % SCAN_STAGES;
+            const bool some = exponent_of(segment) != NOTHING_LEFT;
+            if (lane == 0) {
                 uint64_t *full = &m->full[stage];
                 if (segment > SCAN_STAGES)
                     barrier_wait(&m->empty[stage], ((segment - 1) / SCAN_STAGES & 1) ^ 1);
@@ -66,21 +87,28 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                 copy_global(shared_address(m->own[stage]), end + segment * next, sizeof m->own[0],
                             full);
             }
+            __syncwarp();
+        }
         return;
     }
     float h[64]; // H^T
     kept_load(h, end, warp, lane);
     for (int segment = 1; segment < last; segment++) {
-        const int stage = segment % SCAN_STAGES;
+        const int stage = segment % SCAN_STAGES, exponent = exponent_of(segment);
         end += next;
-        if (kept >> segment & 1) {
+        if (exponent != NOTHING_LEFT) {
             uint32_t before[32];
+            const int size = scan_size(h);
+            const float down = power_of_two(-size);
 #pragma unroll
             for (int i = 0; i < 32; i++)
-                before[i] = pack_half(h[2 * i], h[2 * i + 1]);
+                before[i] = pack_half(down * h[2 * i], down * h[2 * i + 1]);
             const uint32_t panels = shared_address(m->m[stage]);
             barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
             kept_load(h, m->own[stage], warp, lane);
+#pragma unroll
+            for (int i = 0; i < 64; i++)
+                h[i] *= power_of_two(exponent - size);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -88,6 +116,9 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                                   desc_k(panels + j / 4 * WIDTH * 128) + 2 * (j % 4), 1);
             wgmma_commit();
             wgmma_wait<0>();
+#pragma unroll
+            for (int i = 0; i < 64; i++)
+                h[i] *= power_of_two(size - exponent);
         } else { // nothing is left but what is no number
             float own[64];
             barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);

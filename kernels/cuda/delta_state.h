@@ -353,7 +353,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     }
     const int after = here(threadIdx.x) / 32 - 4, own = here(threadIdx.x) % 32;
     if (task.kind == TASK_TRANSITION)
-        transition_store(h, (__half *)task.to, after, own);
+        transition_store(h, power_of_two(m->exponent), (__half *)task.to, after, own);
     else if (task.to && task.to_ld == 0) {
         if (width > 0)
             kept_store(h, task.to + (2 * task.block + after / 4) * STATE, after % 4, own);

@@ -11,9 +11,14 @@ static bool engine_takes(mat m, int width) {
     return m.esize == sizeof(bf16) && width % 8 == 0 && (uintptr_t)m.p % 16 == 0 && m.ld % 8 == 0;
 }
 
+// Of the longest segment of any layout.
 static int segment_chunks(const delta_plan *plan) {
-    const delta_layout l = plan->layout[LAYOUTS];
-    return plan->segments > 1 && l.rest > l.first ? l.rest : l.first;
+    int most = 0;
+    for (const delta_layout &l : plan->layout) {
+        const int longest = plan->segments > 1 && l.rest > l.first ? l.rest : l.first;
+        most = longest > most ? longest : most;
+    }
+    return most;
 }
 
 // What bench reports: which kernel, and why so many segments. Decays, which the host does not see, may spare much of the ends.

@@ -29,6 +29,11 @@ enum {
     STATE = PART * WIDTH, // floats of what it holds
 };
 
+// Warpgroups' shares of a head's values.
+static __host__ __device__ __forceinline__ int parts_of(int V) {
+    return (V + PART - 1) / PART;
+}
+
 // How a row is cut: chunks of its first segment and of the others; the last has what is left.
 struct delta_layout {
     int first, rest;
@@ -60,9 +65,8 @@ typedef struct delta_call {
     // Set by delta_run:
     int value_blocks; // of WIDTH values
     int tokens;       // of a whole chunk
-    delta_layout
-        layout[LAYOUTS +
-               1]; // by how many eighths of the heads keep their past from segment to segment
+    // By how many eighths of the heads keep their past from segment to segment.
+    delta_layout layout[LAYOUTS + 1];
     const unsigned char *gates; // row by row [H][chunks] of gates_bytes each
     bool boxes_out;             // o and its rows start at multiples of 16 bytes
     bool uneven;                // rows have different numbers of chunks: one layout
@@ -127,7 +131,7 @@ struct delta_shared {
     delta_gates gates[KEYS];
     alignas(16) int hard[MADE][4];              // first: M has a second term
     alignas(4) unsigned char votes[AT_ONCE][4]; // of the makers' warps: the chunk is hard
-    int peers, first_gates, first;              // of the task
+    int peers, first_gates, first, exponent;    // of the task
     float *boundary;
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
@@ -195,6 +199,7 @@ struct delta_task {
     float *to;              // state after, or NULL
     int64_t from_ld, to_ld; // floats from row to row; 0: as the warpgroups hold it (delta_kept.h)
     delta_kind kind;
+    int exponent;    // a transition is stored times 2^exponent (segment_space)
     bool waits;      // `from` is what the kernel before makes
     float *boundary; // first boundary state of the row
     int peers; // 2: the other block of the cluster has the same keys; each makes M of every second chunk

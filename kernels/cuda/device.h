@@ -129,7 +129,7 @@ static inline unsigned blocks_for(int64_t n, int threads) {
 
 // NaN for a sum that overflowed: divided by infinity, every value would become a harmless 0.
 __device__ static inline float in_range(float sum) {
-    return sum < INFINITY ? sum : NAN;
+    return fabsf(sum) < INFINITY ? sum : NAN;
 }
 __device__ static inline float warp_sum(float x) {
     for (int d = 16; d; d >>= 1)

@@ -180,17 +180,6 @@ HOPPER_DEVICE void named_barrier(int id, int threads) {
     asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
 }
 
-// 16 bytes to shared memory.
-HOPPER_DEVICE void copy16(uint32_t to, const void *from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
-}
-HOPPER_DEVICE void copy_commit() {
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
-template <int left> HOPPER_DEVICE void copy_wait() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory");
-}
-
 // One thread's arrival, and `bytes` that copies will bring before the phase ends.
 HOPPER_DEVICE void barrier_expect(uint64_t *b, uint32_t bytes) {
     if (WARP_ARRIVALS > 1)
