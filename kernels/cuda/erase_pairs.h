@@ -9,15 +9,14 @@
 //     R1 = V1 - E1 H_    U1 = T1 R1    R2 = V2 - E2 (b . H_) + L U1    U2 = T2 R2    H <- b . (H_ + K1^T U1) + K2^T U2
 //     O1 = Q1 H_ + P1 U1               O2 = Q2 H_ + L_Q U1 + P2 U2
 //
-// so that two long products stand one behind the other a pair, not four. What outputs need of the state, H_ and U, goes
+// (b is already in the tile of Q2; where the first part is strong, its own decay stands between H_ and K1^T U1), so that two
+// long products stand one behind the other a pair, not four. What outputs need of the state, H_ and U, goes
 // through shared memory as operands.
 #ifndef DELTOP_CUDA_ERASE_PAIRS_H
 #define DELTOP_CUDA_ERASE_PAIRS_H
 
 #include "kernels/cuda/erase_parts.h"
 #include "kernels/cuda/wgmma.h"
-
-enum { PAIR_LOOK = 32 }; // parts between looks at the size of a state, as many rows as in chunks
 
 // Warps: 4 with the state, 4 for outputs, one that makes factors, one that fetches. Shared memory: barriers; a ring of pairs:
 // rows of values (later of outputs), what is fetched of slots, and what the state is multiplied by before each part; of each
@@ -38,6 +37,9 @@ template <class F, bool OUTPUTS> struct pair_map {
     static constexpr int HANDS = STAGES + RING * STAGE, U = F::K / 16 * 512, U_REST = U + 512,
                          NUMBERS = U + 2048, HAND_BYTES = NUMBERS + 16,
                          BYTES = HANDS + (OUTPUTS ? HAND * 4 * HAND_BYTES : 0);
+    static_assert(FREE + 8 * HAND <= STAGES && HAND_BYTES % 16 == 0, "room for barriers");
+    static_assert(VALUES % 1024 == 0 && (PART_AT + F::E) % 1024 == 0, "tiles are aligned");
+    static_assert(!OUTPUTS || LINK == VALUES + NEXT + F::LINK, "the link lies behind its slot");
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -132,7 +134,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
         }
         const int flags[2] = {shared_int(tiles + F::FLAGS), shared_int(tiles + NEXT + F::FLAGS)};
         mark_wait_at(base + map::SCALED + 8 * ring.at, ring.parity);
-        if ((part - first) % PAIR_LOOK == 0) {
+        if ((part - first) % LOOK == 0) {
             float most = 0;
 #pragma unroll
             for (int i = 0; i < 16; i++)

@@ -1,5 +1,5 @@
 // kernels/cuda/erase_parts.h - parts of 16 rows (erase_rows.h) by way of memory, where heads alone do not fill a device:
-// `make_parts` makes all of a stretch side by side, to slots of part_form::SLOT bytes; `march_parts` carries states of
+// `make_parts` makes all of a stretch side by side, to slots (part_form); `march_parts` carries states of
 // ERASE_PAIR through them, also those of segments (erase_march.h); erase_pairs.h those of ERASE_KEY.
 #ifndef DELTOP_CUDA_ERASE_PARTS_H
 #define DELTOP_CUDA_ERASE_PARTS_H

@@ -1,5 +1,5 @@
 // kernels/cuda/erase_ptx.h - the warp instructions of erase*.h by the names of the PTX manual. All exist since
-// compute capability 8.0 but the bulk copy (9.0), which falls back to 16-byte copies.
+// compute capability 8.0 but stmatrix and the bulk copy (9.0), which falls back to 16-byte copies.
 //
 // Products are m16 n8 k16 with float32 sums. Of lane l: d[0..1] is row l / 4, columns 2 (l mod 4) + {0, 1}, d[2..3]
 // the row eight below; a[0], a[1] the same two rows at k = 2 (l mod 4) + {0, 1}, a[2], a[3] both rows eight on in

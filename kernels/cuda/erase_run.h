@@ -259,7 +259,7 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
             if (HAS_FUSED<F>)
                 z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
             constexpr int slots = PARTS / G::TOGETHER * G::SLOTS;
-            if (slots > F::BYTES)
+            if (z.parts_shared && slots > F::BYTES)
                 z.slot = slots;
         }
     z.prepare_shared = prepare_map<F>::BYTES;

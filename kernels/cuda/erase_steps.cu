@@ -106,6 +106,8 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     erase_sizes z = scalar ? erase_scalar_sizes(&j)
                     : half ? erase_half_sizes(&j)
                            : erase_exact_sizes(&j);
+    if (be->recurrence == RECURRENCE_PORTABLE && p->erase == ERASE_KEY)
+        z.parts_shared = 0; // pairs of parts are for Hopper alone
     double us = 0;
     erase_plan plan = plan_for(be, &j, &z, scalar, &us);
     const int most = (int)shared_memory(be);
