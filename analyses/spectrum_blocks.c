@@ -20,11 +20,19 @@ typedef struct job {
 static transitions last_tokens(transitions x, int64_t n) {
     int64_t skip = x.T - n, g = x.decay == TDECAY_CHANNEL ? x.K : 1;
     x.T = n;
+    x.token0 += skip;
     x.k = x.k ? x.k + skip * x.n_h * x.K : NULL;
     x.beta = x.beta ? x.beta + skip * x.n_h : NULL;
     x.a = x.a ? x.a + skip * x.K : NULL;
     x.b = x.b ? x.b + skip * x.K : NULL;
     x.g = x.g ? x.g + skip * g : NULL;
+    return x;
+}
+
+// A head's tokens on the tape, of which the last T are the row's from t0 on.
+static transitions head_on_tape(const tape *tape, int head, int64_t t0, int64_t T) {
+    transitions x = tape_view(tape, head);
+    x.token0 = t0 + T - tape_tokens(tape);
     return x;
 }
 
@@ -75,7 +83,7 @@ static bool run_job(spectrum_pass *p, spectrum_layer *l, const job *j, const tap
     if (j->done)
         return true;
     spectrum_head *h = &l->head[j->head];
-    transitions x = tape_view(tape, j->head);
+    transitions x = head_on_tape(tape, j->head, t0, T);
     switch (j->kind) {
     case JOB_WINDOW:
         return run_window(p, l, j, &x, be, e);
@@ -126,7 +134,7 @@ static bool for_device(const backend *be, const spectrum_layer *l, const job *j)
 
 // Windows and exponents that the device does many at a time; it leaves some undone.
 static bool run_ahead(spectrum_pass *p, spectrum_layer *l, job *jobs, int64_t n, const tape *tape,
-                      backend *be, err *e) {
+                      int64_t t0, int64_t T, backend *be, err *e) {
     const spectrum_result *r = p->r;
     if (!be->op->window_spectra && !be->op->lyapunov_spectra)
         return true;
@@ -138,7 +146,7 @@ static bool run_ahead(spectrum_pass *p, spectrum_layer *l, job *jobs, int64_t n,
     window_facts *facts = mem_alloc(N, sizeof *facts, "facts of windows", e);
     bool ok = x && w && y && facts;
     for (size_t h = 0; ok && h < H; h++)
-        x[h] = tape_view(tape, (int)h);
+        x[h] = head_on_tape(tape, (int)h, t0, T);
     for (int64_t i = 0; ok && i < n; i++) {
         const job *j = &jobs[i];
         spectrum_head *h = &l->head[j->head];
@@ -218,7 +226,7 @@ bool spectrum_on_steps(void *ctx, int layer, int64_t t0, const steps *s, mat sta
     plan(p, l, start, t0, s->T, jobs);
     if (p->place[layer] == 0 && p->row == p->r->rows - 1 && t0 + s->T == p->r->T)
         begin_pieces(p, start, t0, s->T);
-    bool ok = run_ahead(p, l, jobs, n, tape, be, e);
+    bool ok = run_ahead(p, l, jobs, n, tape, t0, s->T, be, e);
     int64_t done = 0, failed = ok ? n : 0; // the first job that failed
 #pragma omp parallel for schedule(dynamic) if (be->threads > 1)
     for (int64_t i = 0; i < n; i++) {

@@ -28,6 +28,7 @@ typedef struct transitions {
     const double *a;    // [T, K]        TRANSITION_DPLR: written along
     const double *b;    // [T, K]        TRANSITION_DPLR: read along
     const double *g;    // natural log decay: [T] (HEAD) or [T, K] (CHANNEL)
+    int64_t token0;     // what messages call the first token
 } transitions;
 
 // What one window product P = A_t A_{t-1} ... A_{t-W+1} tells beside its eigenvalues.

@@ -41,7 +41,7 @@ bool spectrum_check(const transitions *x, int64_t first, int64_t n, err *e) {
                 what = "a log decay";
         if (what)
             return err_set(e, ERR_NUMERIC, "transition of token %lld: %s is not a finite number",
-                           (long long)t, what);
+                           (long long)(x->token0 + t), what);
     }
     return true;
 }
@@ -167,7 +167,7 @@ bool spectrum_product_scaled(const transitions *x, int64_t first, int64_t W, dou
     spectrum_renorm(P, KK, true, &s->exp2);
     if (!all_finite(P, KK))
         return err_set(e, ERR_NUMERIC, "the product of tokens %lld to %lld overflows",
-                       (long long)first, (long long)(first + W - 1));
+                       (long long)(x->token0 + first), (long long)(x->token0 + first + W - 1));
     return true;
 }
 

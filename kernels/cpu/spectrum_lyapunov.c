@@ -220,7 +220,7 @@ bool spectrum_lyapunov(const transitions *x, int64_t first, int64_t n, double *e
     for (int i = 0; i < b.m; i++)
         if (isnan(exponents[i]) || exponents[i] == INFINITY) {
             err_set(e, ERR_NUMERIC, "Lyapunov exponents of tokens %lld to %lld overflow",
-                    (long long)first, (long long)(first + n - 1));
+                    (long long)(x->token0 + first), (long long)(x->token0 + first + n - 1));
             goto done;
         }
     qsort(exponents, K, sizeof *exponents, spectrum_descending);
