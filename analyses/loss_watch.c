@@ -89,6 +89,10 @@ static bool on_loss(void *ctx, int64_t t0, int64_t n, const double *loss, const 
         return false;
     for (int64_t i = 0; i < n && t0 + i < w->r->n; i++) {
         w->loss[t0 + i] = loss[i];
+        if (isnan(loss[i])) { // among logits that are no numbers none is the likeliest
+            w->seen = 0;
+            continue;
+        }
         w->r->right += best[i] == w->ids[t0 + i + 1];
         if (w->seen++ == 0 || best[i] != w->same) {
             w->same = best[i];

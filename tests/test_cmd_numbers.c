@@ -204,6 +204,37 @@ static void a_broken_state_is_found_behind_flags(void **state) {
     run_free(&r);
 }
 
+// Among logits that are no numbers none is the likeliest: token 0 is not right, and not the same for long.
+static void no_token_is_the_likeliest_without_numbers(void **state) {
+    (void)state;
+    enum { LONG = 300 };
+    tiny_model *m = tiny_load("examples/small-deltanet");
+    tiny_tensor *t = tiny_get(m, "model.embeddings.weight");
+    for (int64_t i = 0; i < t->n; i++)
+        t->v[i] = 1e38f;
+    char model[600], doc[600];
+    snprintf(model, sizeof model, "%s", tiny_save(m, "m"));
+    tiny_free(m);
+    snprintf(doc, sizeof doc, "%s", files_path("ids.npy"));
+    int32_t ids[LONG] = {0};
+    err e = {0};
+    assert_true(npy_write(doc, NPY_I4, 1, (int64_t[]){LONG}, ids, &e));
+    const char *words[] = {model, doc, "--device", "cpu", NULL};
+    run r = run_command(1, 60, "loss", words);
+    if (strstr(r.out, "likeliest token is"))
+        fail_msg("%s", r.out);
+    run_free(&r);
+    const char *json[] = {model, doc, "--device", "cpu", "--json", NULL};
+    r = run_command(1, 60, "loss", json);
+    json_t *v = json_loads(r.out, 0, NULL),
+           *right = json_object_get(json_array_get(json_object_get(v, "results"), 0), "accuracy");
+    if (!json_is_number(right) || json_number_value(right) != 0)
+        fail_msg("accuracy in %s", r.out);
+    json_decref(v);
+    run_free(&r);
+    files_clear();
+}
+
 // Before its first token a state is zero, and nothing is wrong with that.
 static void states_before_the_first_token_may_all_be_zero(void **state) {
     (void)state;
@@ -297,6 +328,7 @@ int main(void) {
         cmocka_unit_test(a_command_whose_results_are_no_numbers_fails),
         cmocka_unit_test(spectrum_sees_tokens_that_no_window_holds),
         cmocka_unit_test(a_broken_state_is_found_behind_flags),
+        cmocka_unit_test(no_token_is_the_likeliest_without_numbers),
         cmocka_unit_test(states_before_the_first_token_may_all_be_zero),
         cmocka_unit_test(other_models_are_read_and_the_broken_one_is_named),
     };
