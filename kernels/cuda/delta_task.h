@@ -1,0 +1,232 @@
+// kernels/cuda/delta_task.h - what a block of the two passes of delta.cu does: which segment of which row and head, and which
+// of these the gates leave to be done at all. Every block finds out for itself.
+#ifndef DELTOP_CUDA_DELTA_TASK_H
+#define DELTOP_CUDA_DELTA_TASK_H
+
+#include "kernels/cuda/delta_kept.h"
+
+// A log2 decay below this leaves nothing that a float32 sum would see.
+#define NOTHING (-26.0f)
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Base-2 log decay of a chunk, by its number among all (gates_of).
+__device__ static float chunk_decay(const delta_call &s, int64_t number) {
+    return log2f(((const delta_gates *)(s.gates + number * gates_bytes(true)))->end);
+}
+
+// What n chunks of a head, number `first` and the next ones, leave of what lay before them.
+struct delta_past {
+    int matter; // from the last chunk backwards, so many until nothing is left; n + 1 when more would be needed, or a
+                // decay among them is no number or infinite: what it spoils must show
+    float sum;  // of their decays where that many are not enough
+};
+// The whole block asks, its first warp looks.
+__device__ static delta_past past_of(const delta_call &s, int64_t first, int n, float *shared) {
+    if (threadIdx.x < 32) {
+        const int lane = threadIdx.x;
+        float sum = 0;
+        unsigned gone = 0;
+        int done = 0;
+        for (; done < n && !gone; done += 32) {
+            const int i = done + lane;
+            float x = i < n ? chunk_decay(s, first + n - 1 - i) : 0.0f;
+#pragma unroll
+            for (int d = 1; d < 32; d *= 2) {
+                const float before = __shfl_up_sync(~0u, x, d);
+                x += lane >= d ? before : 0.0f;
+            }
+            gone = __ballot_sync(~0u, sum + x < NOTHING);
+            sum += __shfl_sync(~0u, x, 31);
+        }
+        // A loop of its own: as part of the other, ptxas serialises all products of the kernel (C7520).
+        unsigned broken = 0;
+        for (int at = 0; at < n && !broken; at += 32) {
+            const int i = at + lane;
+            broken = __ballot_sync(~0u, i < n && !(chunk_decay(s, first + n - 1 - i) < INFINITY));
+        }
+        if (lane == 0) {
+            *(int *)shared = gone && !broken ? done - 32 + __ffs((int)gone) : n + 1;
+            shared[1] = broken ? 0.0f : sum;
+        }
+    }
+    __syncthreads();
+    return {*(int *)shared, shared[1]};
+}
+
+// Which heads of which rows keep their past from segment to segment, by a guess from a few chunks of each: so the call is
+// cut, and the ends are made in an order, that suits them. Results do not depend on it but in their rounding. All blocks of both
+// passes guess the same, from gates that nobody changes meanwhile. For as many heads as a block has threads; the rest is thought to
+// be like these.
+struct delta_guess {
+    int keep, heads; // of so many
+};
+template <bool gated> __device__ static bool guesses(const delta_call &s) {
+    return gated && !s.uneven && s.segments > 2;
+}
+// The whole block asks. place: of this thread's head when those that keep most come first.
+template <bool gated>
+__device__ static delta_guess guess_of(const delta_call &s, float *shared, int *place) {
+    enum { SAMPLES = 8 };
+    const int all = s.n_rows * s.H, heads = min(all, (int)DELTA_THREADS), i = threadIdx.x;
+    *place = -1;
+    if (!guesses<gated>(s))
+        return {all, all};
+    float sum = 2 * NOTHING;
+    if (i < heads) {
+        const delta_row row = row_of(s, i / s.H);
+        sum = 0;
+#pragma unroll
+        for (int j = 0; j < SAMPLES; j++)
+            sum += at_least(
+                chunk_decay(s, gates_of(s, row, i % s.H, (2 * j + 1) * row.chunks / (2 * SAMPLES))),
+                2 * NOTHING);
+        sum *= (float)row.chunks / (float)(SAMPLES * s.segments); // of a segment
+        sum = sum < 0 ? sum : 0;                                  // no NaN
+    }
+    shared[i] = sum;
+    __syncthreads();
+    int before = 0, keep = 0;
+    for (int j = 0; j < heads; j++) {
+        const float x = shared[j];
+        before += x > sum || (x == sum && j < i);
+        keep += x >= NOTHING;
+    }
+    *place = i < heads ? before : -1;
+    // The compiler knows a number by a shuffle to be the same in all lanes, and a loop over chunks to be one of whole warps.
+    return {held(keep), heads};
+}
+// Number `rank` of the heads in this order; the whole block asks.
+template <bool gated>
+__device__ static int head_at(const delta_call &s, int heads, int rank, int place, float *shared) {
+    if (!guesses<gated>(s))
+        return rank;
+    __syncthreads();
+    if (place == rank)
+        *(int *)shared = threadIdx.x;
+    __syncthreads();
+    const int at = held(*(int *)shared);
+    return rank < heads ? at : rank;
+}
+
+// Of all rows' inner segments and their heads ("units"), an end and a transition each: what number i of these is. In pairs
+// both of a unit are neighbours, one cluster, where the head keeps its past. Where it does not there will be no transition, and
+// half of a cluster would wait for the other: then ends come first, and transitions last.
+struct delta_end {
+    int unit, block; // block: of the values; value_blocks: the transition
+    bool pair;
+};
+__device__ static delta_end end_of(const delta_call &s, int keep, int i) {
+    const int each = s.value_blocks + 1, units = s.inner_pieces * s.H, inner = s.segments - 2;
+    if (!s.paired || s.uneven || i < 2 * keep * inner)
+        return {i / each, i % each, s.paired};
+    const int others = units - keep * inner, n = i - 2 * keep * inner;
+    return {keep * inner + n % others, n / others, false};
+}
+
+// What this block does. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
+// but the last; second pass: outputs of the others. shared: a float a thread.
+template <bool gated>
+__device__ static bool task_of(const delta_call &s, bool first_pass, segment_space space,
+                               float *state, int64_t ld, delta_task *t, float *shared) {
+    const int per_row = s.H * s.value_blocks; // tasks of a segment with outputs
+    int i = blockIdx.x, segment = 0, place;
+    t->kind = TASK_OUTPUT;
+    t->peers = 1;
+    t->exponent = 0;
+    // First pass: outputs that take long, a block for nothing if pairs would begin with an odd one, ends and transitions, the
+    // other outputs.
+    const int early = s.early * per_row, ends = early + (s.paired ? early % 2 : 0),
+              late = ends + s.inner_pieces * s.H * (s.value_blocks + 1);
+    const bool is_end = first_pass && i >= ends && i < late;
+    int place_of_head;
+    const delta_guess guess = guess_of<gated>(s, shared, &place_of_head);
+    const delta_layout layout = s.layout[(guess.keep * LAYOUTS + guess.heads - 1) / guess.heads];
+    const delta_end end = is_end ? end_of(s, guess.keep, i - ends) : delta_end{};
+    const int inner = max(s.segments - 2, 1),
+              head_of_row = head_at<gated>(s, guess.heads, is_end ? end.unit / inner : -2,
+                                           place_of_head, shared);
+    if (is_end) {
+        if (s.uneven) {
+            place = row_with_inner(s, end.unit / s.H, &segment);
+            t->head = end.unit % s.H;
+        } else {
+            place = head_of_row / s.H;
+            t->head = head_of_row % s.H;
+            segment = 1 + end.unit % inner;
+        }
+        t->kind = end.block == s.value_blocks ? TASK_TRANSITION : TASK_END;
+        t->block = t->kind == TASK_TRANSITION ? 0 : end.block;
+        t->peers = end.pair ? 2 : 1;
+    } else {
+        if (first_pass) {
+            if (i >= early && i < ends)
+                return false;
+            i -= i < early ? 0 : late - early;
+            place = i / per_row;
+            if (place >= s.n_rows)
+                return false;
+        } else {
+            const int inner_tasks = s.inner_pieces * per_row;
+            if (s.segments > 1 && i < inner_tasks)
+                place = row_with_inner(s, i / per_row, &segment);
+            else {
+                place = (i - inner_tasks) / per_row;
+                segment = -1; // the last
+            }
+        }
+        i %= per_row;
+        t->block = i % s.value_blocks;
+        t->head = i / s.value_blocks;
+    }
+    const delta_row row = row_of(s, place);
+    const int segments = segments_of(s, row);
+    segment = segment < 0 ? segments - 1 : segment;
+    t->key_head = t->head / (s.H / s.Hk);
+    t->first = segment == 0 ? 0 : layout.first + (segment - 1) * layout.rest;
+    t->last = min(row.chunks, layout.first + segment * layout.rest);
+    const int64_t head = (int64_t)row.state * s.H + t->head,
+                  piece = ((int64_t)row.piece0 + segment) * s.H + t->head;
+    const int64_t kept = (int64_t)parts_of(s.V) * STATE;
+    float *own = state + head * s.K * ld, *left = space.ends + piece * kept;
+    t->from = segment == 0 ? own : t->kind == TASK_OUTPUT ? left - s.H * kept : NULL;
+    t->from_ld = segment == 0 ? ld : 0;
+    t->to = left;
+    t->to_ld = 0;
+    if (segment == segments - 1) {
+        t->to = own;
+        t->to_ld = ld;
+    } else if (t->kind == TASK_TRANSITION)
+        t->to = (float *)(space.transitions + piece * WIDTH * WIDTH);
+    else if (t->kind == TASK_OUTPUT && segment > 0)
+        t->to = NULL;
+    if constexpr (gated)
+        if (t->kind != TASK_OUTPUT) {
+            const int chunks = t->last - t->first;
+            const delta_past past = past_of(s, gates_of(s, row, t->head, t->first), chunks,
+                                            shared + 1); // the first may still be read
+            const bool gone = past.matter <= chunks;
+            if (t->kind == TASK_TRANSITION) {
+                t->exponent =
+                    min(max(__float2int_rn(-past.sum), -MOST_EXPONENT), (int)MOST_EXPONENT);
+                if (threadIdx.x == 0)
+                    space.exponent[piece] = gone ? NOTHING_LEFT : t->exponent;
+                if (gone)
+                    return false;
+            } else if (gone) {
+                // The state at the end knows nothing of what lies before the last chunks.
+                t->peers = 1;
+                t->first = t->last - past.matter;
+            }
+        }
+    t->waits = !first_pass && segment > 0;
+    t->token = row.token0 + t->first * s.tokens;
+    t->left = row.tokens - t->first * s.tokens;
+    t->gates = gates_of(s, row, t->head, t->first);
+    t->boundary =
+        s.states + ((int64_t)row.boundary0 * s.H + t->head) * s.K * s.ldstates + t->block * WIDTH;
+    return true;
+}
+
+#endif
+
+#endif
