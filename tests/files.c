@@ -26,6 +26,12 @@ void files_clear(void) {
         nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+int files_cleared(void **state) {
+    (void)state;
+    files_clear();
+    return 0;
+}
+
 static pid_t owner;
 
 static void at_end(void) {

@@ -14,7 +14,8 @@ const char *files_folder(void);
 // A path inside it, in one of 16 rotating buffers.
 const char *files_path(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void files_mkdir(const char *path);
-void files_clear(void); // removes everything inside
+void files_clear(void);          // removes everything inside
+int files_cleared(void **state); // the same, as a test's set-up or tear-down
 
 void files_write(const char *path, const void *data, size_t n);
 void files_text(const char *path, const char *text);

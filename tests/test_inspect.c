@@ -562,12 +562,6 @@ TEST(every_reference_model_is_listed) {
     assert_true(n >= 50 && n_known >= 19);
 }
 
-static int clear(void **state) {
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(include_and_exclude_select_tensors),
@@ -595,5 +589,5 @@ int main(void) {
         cmocka_unit_test(a_failed_allocation_leaves_nothing_behind),
         cmocka_unit_test(every_reference_model_is_listed),
     };
-    return cmocka_run_group_tests(tests, NULL, clear);
+    return cmocka_run_group_tests(tests, NULL, files_cleared);
 }

@@ -151,12 +151,6 @@ TEST(quantiles_of_many_normal_values_agree_with_sorting) {
     free(v);
 }
 
-static int clear(void **state) {
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_fold_and_differing_shapes_and_dtypes_stay_apart),
@@ -164,5 +158,5 @@ int main(void) {
         cmocka_unit_test(statistics_are_exact_and_nan_and_inf_are_counted_B15),
         cmocka_unit_test(quantiles_of_many_normal_values_agree_with_sorting),
     };
-    return cmocka_run_group_tests(tests, NULL, clear);
+    return cmocka_run_group_tests(tests, NULL, files_cleared);
 }

@@ -399,13 +399,7 @@ static void findings_are_wrapped(void **unused) {
     run_free(&r);
 }
 
-static int clear(void **state) {
-    (void)state;
-    files_clear();
-    return 0;
-}
-
-#define CASE(name) cmocka_unit_test_setup(name, clear)
+#define CASE(name) cmocka_unit_test_setup(name, files_cleared)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

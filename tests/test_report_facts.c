@@ -463,13 +463,7 @@ static void rules_are_checked_and_named(void **unused) {
     assert_true(access(files_path("unruled"), F_OK) != 0); // before anything is made
 }
 
-static int clear(void **state) {
-    (void)state;
-    files_clear();
-    return 0;
-}
-
-#define CASE(name) cmocka_unit_test_setup(name, clear)
+#define CASE(name) cmocka_unit_test_setup(name, files_cleared)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -49,12 +49,6 @@ static int make_text(void **state) {
     return f && fclose(f) == 0 ? 0 : -1;
 }
 
-static int clear(void **state) {
-    (void)state;
-    files_clear();
-    return 0;
-}
-
 static void long_jobs_end_soon_after_a_signal(void **state) {
     (void)state;
     double most = 0;
@@ -78,5 +72,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_jobs_end_soon_after_a_signal),
     };
-    return cmocka_run_group_tests(tests, make_text, clear);
+    return cmocka_run_group_tests(tests, make_text, files_cleared);
 }
