@@ -16,12 +16,7 @@ HOPPER_DEVICE void sum_gates(const float (&decay)[2], int lane, real (&c)[2], re
     const real log2e = (real)1.4426950408889634, most = -256;
     c[0] = at_least((real)decay[0] * log2e, most);
     c[1] = c[0] + at_least((real)decay[1] * log2e, most);
-    real sum = c[1];
-#pragma unroll
-    for (int d = 1; d < 32; d *= 2) {
-        const real before = __shfl_up_sync(~0u, sum, d);
-        sum += lane >= d ? before : 0;
-    }
+    const real sum = warp_running_sum(c[1], lane);
     c[0] += sum - c[1];
     c[1] = sum;
     *last = __shfl_sync(~0u, sum, 31);

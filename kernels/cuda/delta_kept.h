@@ -18,6 +18,9 @@ struct segment_space {
 };
 enum { NOTHING_LEFT = INT_MIN, MOST_EXPONENT = 60 };
 
+HOPPER_DEVICE int exponent_within(int i) {
+    return min(max(i, -MOST_EXPONENT), (int)MOST_EXPONENT);
+}
 // 2^i, -126 <= i <= 127.
 HOPPER_DEVICE float power_of_two(int i) {
     return __uint_as_float((uint32_t)(127 + i) << 23);

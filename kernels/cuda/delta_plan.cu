@@ -108,15 +108,11 @@ struct pass {
     }
 };
 
-static int pieces_of(int chunks, delta_layout l) {
-    return chunks > l.first ? 1 + (chunks - l.first + l.rest - 1) / l.rest : 1;
-}
-
 // What a layout takes when so many eighths of the heads keep their past.
 static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths, int processors,
                           bool outline) {
     delta_plan p = {};
-    p.segments = s->n_rows > 0 ? pieces_of(group_at(s, 0).chunks, layout) : 1;
+    p.segments = s->n_rows > 0 ? segments_of(group_at(s, 0).chunks, layout) : 1;
     p.uneven = s->n_rows > 0 && group_at(s, 0).rows < s->n_rows;
     for (delta_layout &l : p.layout)
         l = layout;
@@ -130,7 +126,7 @@ static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths,
     };
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
-        const int n = pieces_of(g.chunks, layout);
+        const int n = segments_of(g.chunks, layout);
         p.chunks += g.rows * g.chunks;
         p.pieces += g.rows * n;
         p.inner_pieces += n > 2 ? g.rows * (n - 2) : 0;
@@ -145,7 +141,7 @@ static delta_plan plan_of(const delta_call *s, delta_layout layout, int eighths,
     second.add(p.inner_pieces * outputs, output(layout.rest));
     for (int i = 0; i < s->n_rows; i += group_at(s, i).rows) {
         const group g = group_at(s, i);
-        const int n = pieces_of(g.chunks, layout);
+        const int n = segments_of(g.chunks, layout);
         if (n > 1 || p.segments == 1)
             second.add(g.rows * outputs,
                        output(n > 1 ? g.chunks - layout.first - (n - 2) * layout.rest : g.chunks));

@@ -16,8 +16,7 @@ HOPPER_DEVICE delta_row row_of(const delta_call &s, int i) {
 // The same for every layout.
 static __host__ __device__ __forceinline__ int segments_of(const delta_call &s,
                                                            const delta_row &row) {
-    const delta_layout l = s.layout[LAYOUTS];
-    return row.chunks <= l.first ? 1 : 1 + (row.chunks - l.first + l.rest - 1) / l.rest;
+    return segments_of(row.chunks, s.layout[LAYOUTS]);
 }
 
 // Which gates are those of a chunk of a row.

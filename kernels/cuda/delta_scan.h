@@ -35,7 +35,7 @@ HOPPER_DEVICE int scan_size(const float (&h)[64]) {
 #pragma unroll
     for (int d = 16; d; d /= 2)
         most = max(most, __shfl_xor_sync(~0u, most, d));
-    return min(max((int)(most >> 23) - 127, -MOST_EXPONENT), (int)MOST_EXPONENT);
+    return exponent_within((int)(most >> 23) - 127);
 }
 
 // The states replace N.

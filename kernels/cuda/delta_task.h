@@ -29,12 +29,8 @@ __device__ static delta_past past_of(const delta_call &s, int64_t first, int n, 
         int done = 0;
         for (; done < n && !gone; done += 32) {
             const int i = done + lane;
-            float x = i < n ? chunk_decay(s, first + n - 1 - i) : 0.0f;
-#pragma unroll
-            for (int d = 1; d < 32; d *= 2) {
-                const float before = __shfl_up_sync(~0u, x, d);
-                x += lane >= d ? before : 0.0f;
-            }
+            const float x =
+                warp_running_sum(i < n ? chunk_decay(s, first + n - 1 - i) : 0.0f, lane);
             gone = __ballot_sync(~0u, sum + x < NOTHING);
             sum += __shfl_sync(~0u, x, 31);
         }
@@ -206,8 +202,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
                                             shared + 1); // the first may still be read
             const bool gone = past.matter <= chunks;
             if (t->kind == TASK_TRANSITION) {
-                t->exponent =
-                    min(max(__float2int_rn(-past.sum), -MOST_EXPONENT), (int)MOST_EXPONENT);
+                t->exponent = exponent_within(__float2int_rn(-past.sum));
                 if (threadIdx.x == 0)
                     space.exponent[piece] = gone ? NOTHING_LEFT : t->exponent;
                 if (gone)

@@ -38,6 +38,9 @@ static __host__ __device__ __forceinline__ int parts_of(int V) {
 struct delta_layout {
     int first, rest;
 };
+static __host__ __device__ __forceinline__ int segments_of(int chunks, const delta_layout &l) {
+    return chunks <= l.first ? 1 : 1 + (chunks - l.first + l.rest - 1) / l.rest;
+}
 
 // One of a call's rows of different lengths (delta_rows.h).
 struct delta_row {

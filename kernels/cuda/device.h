@@ -141,6 +141,15 @@ __device__ static inline double warp_sum(double x) {
         x += __shfl_xor_sync(~0u, x, d);
     return x;
 }
+// The sum of this lane's x and of those of all lanes before it; the whole warp.
+template <class T> __device__ static inline T warp_running_sum(T x, int lane) {
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+        const T before = __shfl_up_sync(~0u, x, d);
+        x += lane >= d ? before : 0;
+    }
+    return x;
+}
 __device__ static inline float sigmoid_of(float x) {
     return 1 / (1 + expf(-x));
 }

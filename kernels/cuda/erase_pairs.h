@@ -199,17 +199,21 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
             pack8(u[i], U);
         };
         const uint64_t k = desc_mn(tiles + F::KK, F::PANEL), k_later = k + NEXT / 16;
+        // H takes what a part writes; under way behind it.
+        auto write = [&](const uint32_t(&U)[4], const uint32_t(&rest)[4], uint64_t tile) {
+            if (two_terms) {
+                wgmma_fence();
+                wgmma<K>::template rs<1>(H, rest, tile, 1);
+                wgmma_commit();
+                wgmma_wait<0>();
+            }
+            wgmma_fence();
+            wgmma<K>::template rs<1>(H, U, tile, 1);
+            wgmma_commit();
+        };
         uint32_t rest[4], rest_later[4];
         solve(0, rest);
-        if (two_terms) {
-            wgmma_fence();
-            wgmma<K>::template rs<1>(H, rest, k, 1);
-            wgmma_commit();
-            wgmma_wait<0>();
-        }
-        wgmma_fence();
-        wgmma<K>::template rs<1>(H, u[0], k, 1);
-        wgmma_commit();
+        write(u[0], rest, k);
         const uint32_t hand = base + map::HANDS + (turn.at * 4 + warp) * map::HAND_BYTES;
         if (OUTPUTS) {
             mark_wait_at(base + map::FREE + 8 * turn.at, turn.parity ^ 1);
@@ -240,15 +244,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
         }
         if (!usual && (flags[1] & STRONG))
             scale_by(H, tiles + NEXT + F::MIDDLE + channels);
-        if (two_terms) {
-            wgmma_fence();
-            wgmma<K>::template rs<1>(H, rest_later, k_later, 1);
-            wgmma_commit();
-            wgmma_wait<0>();
-        }
-        wgmma_fence();
-        wgmma<K>::template rs<1>(H, u[1], k_later, 1);
-        wgmma_commit();
+        write(u[1], rest_later, k_later);
         if (OUTPUTS) {
             const uint32_t to = hand + map::U + lane16;
             shared_keep4(to, u[0]);
@@ -450,22 +446,7 @@ __global__ void __launch_bounds__(32 * pair_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         registers_down<40>();
     ring_place<map::RING> ring;
     if (warp == map::USERS) {
-        constexpr int MINE = F::K / 32; // channels of a lane
-        float waiting[MINE];            // 2^c of the part before, or 1
-#pragma unroll
-        for (int i = 0; i < MINE; i++)
-            waiting[i] = 1;
-        for (int part = first; part < last; part += 2, ring.step()) {
-            mark_wait(full + ring.at, ring.parity);
-            unsigned char *stage = stage_of(ring.at);
-#pragma unroll
-            for (int i = 0; i < 2; i++)
-                factor_before<F>(waiting, stage + map::PART_AT + i * map::NEXT,
-                                 (float *)(stage + map::BEFORE) + i * F::K);
-            __syncwarp();
-            if (arrives(lane))
-                mark_arrive(scaled + ring.at);
-        }
+        carry_factors<F, map, 2>(full, scaled, stage_of(0), map::NEXT, first, last);
         return;
     }
     if (warp != map::USERS + 1)

@@ -81,6 +81,27 @@ ERASE_DEVICE void arrive(uint64_t *barrier) {
     if (arrives(threadIdx.x % 32))
         mark_arrive(barrier);
 }
+// What a state is multiplied by before each part, by one warp. stages: the ring, TOGETHER parts a stage, `apart` bytes from one
+// to the next.
+template <class F, class map, int TOGETHER>
+ERASE_DEVICE void carry_factors(uint64_t *full, uint64_t *scaled, unsigned char *stages, int apart,
+                                int first, int last) {
+    constexpr int MINE = F::K / 32; // channels of a lane
+    float waiting[MINE];            // 2^c of the part before, or 1
+#pragma unroll
+    for (int i = 0; i < MINE; i++)
+        waiting[i] = 1;
+    ring_place<map::RING> ring;
+    for (int part = first; part < last; part += TOGETHER, ring.step()) {
+        mark_wait(full + ring.at, ring.parity);
+        unsigned char *stage = stages + ring.at * map::STAGE;
+#pragma unroll
+        for (int i = 0; i < TOGETHER; i++)
+            factor_before<F>(waiting, stage + map::PART_AT + i * apart,
+                             (float *)(stage + map::BEFORE) + i * F::K);
+        arrive(scaled + ring.at);
+    }
+}
 ERASE_DEVICE void take_operand(uint32_t (&x)[4], const unsigned char *from) {
     const uint4 y = operand(from);
     x[0] = y.x, x[1] = y.y, x[2] = y.z, x[3] = y.w;
@@ -292,17 +313,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         return;
     }
     if (warp == map::WARPS - 2) {
-        constexpr int MINE = F::K / 32; // channels of a lane
-        float waiting[MINE];            // 2^c of the part before, or 1
-#pragma unroll
-        for (int i = 0; i < MINE; i++)
-            waiting[i] = 1;
-        for (int part = first; part < last; part++, ring.step()) {
-            mark_wait(full + ring.at, ring.parity);
-            unsigned char *stage = stage_of(ring.at), *now = stage + map::PART_AT;
-            factor_before<F>(waiting, now, (float *)(stage + map::BEFORE));
-            arrive(scaled + ring.at);
-        }
+        carry_factors<F, map, 1>(full, scaled, stage_of(0), 0, first, last);
         return;
     }
     const uint32_t own_values = lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2);
