@@ -26,20 +26,22 @@ HOPPER_DEVICE float power_of_two(int i) {
     return __uint_as_float((uint32_t)(127 + i) << 23);
 }
 
-// H^T of a warpgroup, accumulator by accumulator: four floats of every thread side by side. warp: of the warpgroup.
-HOPPER_DEVICE void kept_load(float (&h)[64], const float *from, int warp, int lane) {
+// H^T of a warpgroup times `by`, accumulator by accumulator: four floats of every thread side by side. warp: of the warpgroup.
+HOPPER_DEVICE void kept_load(float (&h)[64], const float *from, float by, int warp, int lane) {
     const float4 *x = (const float4 *)from + warp * 512 + lane;
 #pragma unroll
     for (int j = 0; j < 16; j++) {
         const float4 y = x[32 * j];
-        h[4 * j] = y.x, h[4 * j + 1] = y.y, h[4 * j + 2] = y.z, h[4 * j + 3] = y.w;
+        h[4 * j] = by * y.x, h[4 * j + 1] = by * y.y, h[4 * j + 2] = by * y.z;
+        h[4 * j + 3] = by * y.w;
     }
 }
-HOPPER_DEVICE void kept_store(const float (&h)[64], float *to, int warp, int lane) {
+HOPPER_DEVICE void kept_store(const float (&h)[64], float *to, float by, int warp, int lane) {
     float4 *x = (float4 *)to + warp * 512 + lane;
 #pragma unroll
     for (int j = 0; j < 16; j++)
-        x[32 * j] = make_float4(h[4 * j], h[4 * j + 1], h[4 * j + 2], h[4 * j + 3]);
+        x[32 * j] =
+            make_float4(by * h[4 * j], by * h[4 * j + 1], by * h[4 * j + 2], by * h[4 * j + 3]);
 }
 
 // A transition M [channel after, channel before] times `scale` in fp16, of which the warp holds M^T for 16 channels before, 16 warp .. (warp:

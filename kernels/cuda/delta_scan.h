@@ -23,19 +23,39 @@ struct scan_shared {
     uint64_t full[SCAN_STAGES], empty[SCAN_STAGES];
 };
 
-// The base-2 exponent of the largest of a warp's numbers, within MOST_EXPONENT. Infinity does not count: it would leave nothing of
-// the others.
-HOPPER_DEVICE int scan_size(const float (&h)[64]) {
+// H in fp16 is fine as long as its largest number is within these (bits of halves: 2^-4, 2^13); so no product is looked at twice
+// as a rule.
+enum { SCAN_SMALL = 0x2c00, SCAN_LARGE = 0x7000, LEAST_SIZE = -40 };
+
+HOPPER_DEVICE void scan_pack(uint32_t (&to)[32], const float (&h)[64]) {
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        to[i] = pack_half(h[2 * i], h[2 * i + 1]);
+}
+// Bits of the largest of a warp's halves, by magnitude.
+HOPPER_DEVICE uint32_t scan_most(const uint32_t (&x)[32]) {
+    __half2 most = __habs2(*(const __half2 *)&x[0]);
+#pragma unroll
+    for (int i = 1; i < 32; i++)
+        most = __hmax2(most, __habs2(*(const __half2 *)&x[i]));
+    const uint32_t bits = *(const uint32_t *)&most;
+    return __reduce_max_sync(~0u, max(bits & 0xffffu, bits >> 16));
+}
+// Brings a warp's h, which stands for h 2^size, near 1. Infinity does not count: it would leave nothing of the others.
+HOPPER_DEVICE void scan_resize(float (&h)[64], int *size) {
     uint32_t most = 0;
 #pragma unroll
     for (int i = 0; i < 64; i++) {
         const uint32_t x = __float_as_uint(h[i]) & 0x7fffffffu;
         most = max(most, x < 0x7f800000u ? x : 0);
     }
+    most = __reduce_max_sync(~0u, most);
+    const int now = min(max(*size + (int)(most >> 23) - 127, (int)LEAST_SIZE), (int)MOST_EXPONENT),
+              step = *size - now; // by halves: 2^step may not be a number
 #pragma unroll
-    for (int d = 16; d; d /= 2)
-        most = max(most, __shfl_xor_sync(~0u, most, d));
-    return exponent_within((int)(most >> 23) - 127);
+    for (int i = 0; i < 64; i++)
+        h[i] = h[i] * power_of_two(step / 2) * power_of_two(step - step / 2);
+    *size = now;
 }
 
 // The states replace N.
@@ -91,24 +111,24 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
         }
         return;
     }
-    float h[64]; // H^T
-    kept_load(h, end, warp, lane);
+    float h[64];  // H^T 2^-size
+    int size = 0; // of the warp
+    kept_load(h, end, 1, warp, lane);
     for (int segment = 1; segment < last; segment++) {
         const int stage = segment % SCAN_STAGES, exponent = exponent_of(segment);
         end += next;
         if (exponent != NOTHING_LEFT) {
             uint32_t before[32];
-            const int size = scan_size(h);
-            const float down = power_of_two(-size);
-#pragma unroll
-            for (int i = 0; i < 32; i++)
-                before[i] = pack_half(down * h[2 * i], down * h[2 * i + 1]);
+            scan_pack(before, h);
+            const uint32_t most = scan_most(before);
+            if (most < SCAN_SMALL || most > SCAN_LARGE) {
+                scan_resize(h, &size);
+                scan_pack(before, h);
+            }
+            size -= exponent; // of M_s H as it comes
             const uint32_t panels = shared_address(m->m[stage]);
             barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
-            kept_load(h, m->own[stage], warp, lane);
-#pragma unroll
-            for (int i = 0; i < 64; i++)
-                h[i] *= power_of_two(exponent - size);
+            kept_load(h, m->own[stage], power_of_two(-size), warp, lane);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -116,21 +136,19 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                                   desc_k(panels + j / 4 * WIDTH * 128) + 2 * (j % 4), 1);
             wgmma_commit();
             wgmma_wait<0>();
-#pragma unroll
-            for (int i = 0; i < 64; i++)
-                h[i] *= power_of_two(size - exponent);
         } else { // nothing is left but what is no number
             float own[64];
             barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
-            kept_load(own, m->own[stage], warp, lane);
+            kept_load(own, m->own[stage], 1, warp, lane);
 #pragma unroll
             for (int i = 0; i < 64; i++)
                 h[i] = own[i] + 0.0f * h[i];
+            size = 0;
         }
         __syncwarp();
         if (arrives(lane))
             barrier_arrive(&m->empty[stage]);
-        kept_store(h, end, warp, lane);
+        kept_store(h, end, power_of_two(size), warp, lane);
     }
 #endif
 }

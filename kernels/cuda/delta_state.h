@@ -151,7 +151,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         wait_for_kernel_before();
     float h[64];
     if (output && task.from_ld == 0 && width > 0)
-        kept_load(h, task.from + (2 * task.block + part) * STATE, warp % 4, lane);
+        kept_load(h, task.from + (2 * task.block + part) * STATE, 1, warp % 4, lane);
     else
 #pragma unroll
         for (int i = 0; i < 64; i++) {
@@ -356,7 +356,7 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         transition_store(h, power_of_two(m->exponent), (__half *)task.to, after, own);
     else if (task.to && task.to_ld == 0) {
         if (width > 0)
-            kept_store(h, task.to + (2 * task.block + after / 4) * STATE, after % 4, own);
+            kept_store(h, task.to + (2 * task.block + after / 4) * STATE, 1, after % 4, own);
     } else if (task.to)
         state_store(h, task.to + task.block * WIDTH + 64 * (after / 4), task.to_ld, s.K, width,
                     after % 4, own);
