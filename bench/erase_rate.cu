@@ -6,7 +6,7 @@
 //                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
 //                                            in parts, -1: fused, -2: wide keys (erase_scalar.h), where there are such kernels
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
-// hardly decays; RWKV-7's a = -rate b.
+// hardly decays, or as trained ones (bounded); RWKV-7's a = -rate b.
 #include "kernels/cuda/erase_scalar.h"
 
 #include <algorithm>
@@ -34,6 +34,8 @@ struct problem {
     // Keys: normal numbers and so many times one direction of the head, every eighth the one before it.
     float lean = 0;
     int stages = FUSED; // of timings
+    // Gates as bounded_gate of recurrence_inputs.c draws them: most heads forget within a segment, some hardly do.
+    bool bounded = false;
 };
 
 static const problem checks[] = {
@@ -48,6 +50,11 @@ static const problem checks[] = {
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
     {"KDA, K 40, V 72, 3 segments", ERASE_KEY, 1000, 4, 2, 40, 72, 1, -1e-4, -4, 2, 3, 0},
     {"KDA, near keys", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_CHANNEL, 3},
+    {"KDA, bounded gates, 5 segments", ERASE_KEY, 12288, 4, 4, 128, 128, 1, -1, -1, 1, 5, 0,
+     DECAY_CHANNEL, 0, FUSED, true},
+    {"KDA, bounded gates, 8 segments", ERASE_KEY, 12288, 4, 2, 64, 72, 1, -1, -1, 2, 8, 0,
+     DECAY_CHANNEL, 0, FUSED, true},
+    {"KDA, all forget, stretches", ERASE_KEY, 9000, 2, 1, 128, 128, 1, -0.1, -3, 1, 5, 8},
     {"GDN K 256", ERASE_KEY, 600, 2, 1, 256, 512, 1, -0.01, -3, 1, 1, 0, DECAY_HEAD},
     {"GDN K 256, 3 segments", ERASE_KEY, 1500, 2, 1, 256, 96, 1, -1e-6, -1e-2, 2, 3, 0, DECAY_HEAD},
     {"GDN K 256, to -500", ERASE_KEY, 1500, 2, 2, 256, 128, 1, -1e-6, -500, 2, 2, 0, DECAY_HEAD},
@@ -74,6 +81,11 @@ static const problem timings[] = {
     {"KDA 1x8192x64", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -3, 1, 1, 512},
     {"KDA 1x8192x64 mild", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -0.01, -0.9, 1, 1, 512},
     {"KDA 1x32768x16 mild", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -0.01, -0.9, 1, 5, 512},
+    {"KDA 1x8192x64 bounded", ERASE_KEY, 8192, 64, 64, 128, 128, 1, -1, -1, 1, 1, 512,
+     DECAY_CHANNEL, 0, FUSED, true},
+    {"KDA 1x32768x16 bounded", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -1, -1, 1, 5, 512,
+     DECAY_CHANNEL, 0, FUSED, true},
+    {"KDA 1x32768x16 all keep", ERASE_KEY, 32768, 16, 16, 128, 128, 1, -1e-6, -1e-4, 1, 5, 512},
     {"RWKV-7 8x16384x64", ERASE_PAIR, 16384, 512, 512, 64, 64, 1, -1e-3, -0.6, 0, 1, 512},
     {"RWKV-7 1x8192x32", ERASE_PAIR, 8192, 32, 32, 64, 64, 1, -1e-3, -0.6, 0, 1, 512, DECAY_CHANNEL,
      0, AS_PARTS},
@@ -125,6 +137,18 @@ template <class T> __global__ void fill_gates(T *p, long n, int K, int H, float 
         const int h = (int)(i / K % H);
         const float l = logf(-lo), u = logf(-hi);
         put(&p[i], -expf(l + (u - l) * draw(5, i)) * (h % 4 == 3 ? 1e-4f : 1));
+    }
+}
+// -rate softplus(x + bias), at least -4.9, every fourth head times 1e-4.
+template <class T> __global__ void fill_bounded(T *p, long n, int K, int H) {
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n;
+         i += (long)gridDim.x * blockDim.x) {
+        const int h = (int)(i / K % H);
+        const float rate = H > 1 ? 1 + 15.0f * h / (H - 1) : 4, part = h * 0.6180339887f,
+                    dt = 1e-3f * expf((part - floorf(part)) * logf(100)),
+                    x = 0.5f * normal(5, i) + dt + logf(-expm1f(-dt)),
+                    g = -rate * log1pf(expf(x)) * (h % 4 == 3 ? 1e-4f : 1);
+        put(&p[i], fmaxf(fminf(g, -1e-6f), -4.9f));
     }
 }
 // Keys that lean on one direction of their head, of length 1 again; every eighth is the one before it.
@@ -212,7 +236,9 @@ template <class T> struct session {
             fill_rows<T><<<(unsigned)(M * p.Hk), 64>>>((T *)j.s.k.p, p.K, 2, true, 1);
         fill_rows<T><<<(unsigned)(M * p.H), 64>>>((T *)j.s.v.p, p.V, 3, false, 1);
         fill_rows<float><<<(unsigned)((long)p.H * p.K), 64>>>((float *)j.state.p, p.V, 4, false, 1);
-        if (p.decay == DECAY_CHANNEL)
+        if (p.bounded)
+            fill_bounded<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H);
+        else if (p.decay == DECAY_CHANNEL)
             fill_gates<T><<<4096, 256>>>((T *)j.s.decay.p, p.T * p.H * p.K, p.K, p.H,
                                          (float)p.weakest, (float)p.strongest);
         else if (p.decay == DECAY_HEAD)
@@ -237,16 +263,21 @@ template <class T> struct session {
         long most = slots_mb ? slots_mb * 1048576 / (long)(z.slot * p.H) : all;
         most = most < 1 ? 1 : most;
         const long stretches = (all + most - 1) / most;
-        plan = erase_plan{(int)((all + stretches - 1) / stretches), segments,
-                          stages > 0 ? stages : 2, 2,
+        plan = erase_plan{(int)((all + stretches - 1) / stretches),
+                          segments,
+                          stages > 0 ? stages : 2,
+                          2,
                           stages == FUSED && z.fused_shared      ? ERASE_FUSED
                           : stages <= AS_PARTS && z.parts_shared ? ERASE_PARTS
-                                                                 : ERASE_CHUNKS};
+                                                                 : ERASE_CHUNKS,
+                          false};
+        plan.ahead = plan.way == ERASE_PARTS && z.ahead && stretches > 1;
         if (ERASE_BARRIERS + 2 * z.stage > 232448)
             plan.stages = 1;
         if (ERASE_BARRIERS + 2 * z.end_stage > 232448)
             plan.end_stages = 1;
-        space.slots = (unsigned char *)make((long)plan.chunks * p.H, (long)z.slot, 1).p;
+        space.slots =
+            (unsigned char *)make((1 + plan.ahead) * (long)plan.chunks * p.H, (long)z.slot, 1).p;
         space.marks = (int *)make(1, (long)z.marks, 1).p;
         need(cudaMemset(space.marks, 0, z.marks), "marks");
         space.ends = (float *)make(segments, (long)z.state, 1).p;

@@ -29,17 +29,19 @@ typedef enum { ERASE_CHUNKS, ERASE_PARTS, ERASE_FUSED } erase_way;
 
 // Bytes of what a form keeps: shared memory of its kernels (of parts and of the fused one 0 where this call has none);
 // on the device a slot for every chunk of a head, states and transitions of one segment, marks. rows: micro-steps of
-// a chunk.
+// a chunk; ahead: a stretch of parts can be made beside what goes through the one before it.
 typedef struct erase_sizes {
+    bool ahead;
     int rows, prepare_shared, stage, end_stage, parts_shared, fused_shared;
     size_t slot, state, transition, marks;
 } erase_sizes;
 
-// chunks: of a stretch, made and consumed before the next; segments: of a stretch, side by side; stages: chunks in
+// chunks: of a stretch, made and consumed before the next, which `ahead` is made meanwhile, to slots of its own; segments: of a stretch, side by side; stages: chunks in
 // shared memory of the kernel that makes outputs, and of the one that makes segments' ends (of CHUNKS).
 typedef struct erase_plan {
     int chunks, segments, stages, end_stages;
     erase_way way;
+    bool ahead;
 } erase_plan;
 
 enum { ERASE_BARRIERS = 128 }; // bytes of shared memory beside the stages
@@ -48,7 +50,7 @@ typedef struct erase_space {
     int *
         marks; // [H][16 columns of V]; set to 1 where outputs or the end state are not finite (half alone)
     float *ends, *transitions; // of plan.segments
-    unsigned char *slots;      // plan.chunks x H
+    unsigned char *slots;      // plan.chunks x H, twice where it is ahead
 } erase_space;
 
 erase_sizes erase_half_sizes(const erase_job *j);

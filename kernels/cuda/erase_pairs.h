@@ -23,7 +23,7 @@
 // 16 columns, what the state hands to outputs: H_, of each part U and what U's rounding took off, numbers.
 template <class F, bool OUTPUTS> struct pair_map {
     static constexpr int STATE_WARPS = 4, USERS = STATE_WARPS + (OUTPUTS ? 4 : 0),
-                         WARPS = USERS + (OUTPUTS ? 4 : 2), RING = 4, HAND = 2;
+                         WARPS = USERS + (OUTPUTS ? 4 : 2), RING = OUTPUTS ? 3 : 4, HAND = 2;
     static constexpr int FULL = 0, SCALED = FULL + 8 * RING, EMPTY = SCALED + 8 * RING,
                          READY = EMPTY + 8 * RING, FREE = READY + 8 * HAND, STAGES = 1024;
     static constexpr int FROM = OUTPUTS ? 0 : F::E,
@@ -381,10 +381,23 @@ ERASE_DEVICE void read_pairs(const erase_call &s, unsigned char *bytes, int head
 }
 #endif
 
+// With outputs a block leaves room for one of make_parts beside it: of shared memory by a ring of three, of registers as if it had
+// so many threads, 128 a thread, which its warpgroups share out: those with the state, outputs, others.
+enum {
+    PAIR_REGISTERS_AS_OF = 512,
+    STATE_REGISTERS = 216,
+    READ_REGISTERS = 128,
+    REST_REGISTERS = 40
+};
+// Else the state's warps wait for ever.
+static_assert(STATE_REGISTERS + READ_REGISTERS + REST_REGISTERS <= 3 * 65536 / PAIR_REGISTERS_AS_OF,
+              "shares of a block's registers");
+
 // Blocks: as `march` has them, from segment `from` on; per and chunks count parts, and are even. One warp multiplies
 // what neighbours decay by into factors, one fetches.
 template <class F, bool OUTPUTS>
-__global__ void __launch_bounds__(32 * pair_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 : 2)
+__global__ void __launch_bounds__(OUTPUTS ? PAIR_REGISTERS_AS_OF : 32 * pair_map<F, OUTPUTS>::WARPS,
+                                  OUTPUTS ? 1 : 2)
     march_pairs(erase_call s, const __grid_constant__ CUtensorMap v_map, const unsigned char *slots,
                 view<float> state, view<bf16> o, int *marks, erase_segments seg) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -423,7 +436,7 @@ __global__ void __launch_bounds__(32 * pair_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
     // Registers go from those that fetch to those with the state.
     if (warp < map::STATE_WARPS) {
         if (OUTPUTS)
-            registers_up<240>();
+            registers_up<STATE_REGISTERS>();
         auto of_segment = [&](float *all, int i) {
             return all + ((int64_t)i * s.H + h) * s.K * width;
         };
@@ -439,11 +452,12 @@ __global__ void __launch_bounds__(32 * pair_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         return;
     }
     if (OUTPUTS && warp < map::USERS) {
+        registers_down<READ_REGISTERS>();
         read_pairs<F>(s, bytes, h, column, first, last, o, marks);
         return;
     }
     if (OUTPUTS)
-        registers_down<40>();
+        registers_down<REST_REGISTERS>();
     ring_place<map::RING> ring;
     if (warp == map::USERS) {
         carry_factors<F, map, 2>(full, scaled, stage_of(0), map::NEXT, first, last);

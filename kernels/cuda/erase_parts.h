@@ -36,6 +36,9 @@ __global__ void __launch_bounds__(FUSED_THREADS, 2)
     __syncwarp();
     stretch_keep(slots + (part / F::TOGETHER * s.H + h) * F::SLOTS + second * F::SLOT, own,
                  second ? F::LINKED : F::SLOT);
+    // What is next in the stream waits for this kernel, and needs the one before it, too.
+    if (blockIdx.y + 1 == gridDim.y)
+        wait_for_one_before();
 }
 
 // Warps: two carry the state of 16 columns, half of the channels each; one makes their outputs; one makes factors, and one

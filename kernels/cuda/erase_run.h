@@ -181,64 +181,114 @@ template <class F, bool OUTPUTS> constexpr auto marching() {
 template <class F, bool OUTPUTS>
 using march_room = std::conditional_t<F::PAIR, ring_map<F, OUTPUTS>, pair_map<F, OUTPUTS>>;
 
-// Segments first .. first + n - 1; `beside` what was launched before.
+// Multiprocessors that have this kernel leave all the room they can to shared memory, so that another one fits in beside it.
+template <class Kernel> static cudaError_t take_shared(Kernel kernel, int bytes) {
+    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                cudaSharedmemCarveoutMaxShared);
+}
+// `beside` what was launched before, as soon as all of its blocks have begun (let_next_begin).
+template <class... Parameters, class... Arguments>
+static cudaError_t launch_beside(bool beside, void (*kernel)(Parameters...), dim3 grid, int threads,
+                                 int shared, cudaStream_t stream, Arguments... arguments) {
+    cudaLaunchAttribute with = {};
+    with.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    with.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = grid;
+    launch.blockDim = (unsigned)threads;
+    launch.dynamicSmemBytes = (size_t)shared;
+    launch.stream = stream;
+    launch.attrs = &with;
+    launch.numAttrs = beside ? 1 : 0;
+    return cudaLaunchKernelEx(&launch, kernel, Parameters(arguments)...);
+}
+
+// Tokens that are made into parts together, then gone through; `slots`: theirs.
+struct part_stretch {
+    int64_t first;
+    erase_call s;
+    part_maps maps;
+    unsigned char *slots;
+};
+template <class F>
+static cudaError_t stretch_of(const erase_job *j, const erase_plan *plan, const erase_space *space,
+                              int i, part_stretch *x) {
+    const int64_t step = (int64_t)plan->chunks * ROWS;
+    x->first = i * step;
+    x->s = call_of(&j->s, PART, x->first, j->s.T - x->first < step ? j->s.T - x->first : step);
+    x->s.chunks = (x->s.chunks + F::TOGETHER - 1) / F::TOGETHER * F::TOGETHER;
+    const size_t bytes = (size_t)plan->chunks * (PARTS / F::TOGETHER) * F::SLOTS * (size_t)x->s.H;
+    x->slots = space->slots + (plan->ahead && i % 2 ? bytes : 0);
+    return maps_of<F>(&x->maps, &j->s, x->first);
+}
+
+template <class F>
+static cudaError_t run_make(const erase_job *j, const part_stretch &x, bool beside) {
+    TRY(take_shared(make_parts<F>, make_shared<F>()));
+    TRY(launch_beside(beside, make_parts<F>,
+                      dim3((unsigned)x.s.H, (unsigned)((x.s.chunks + PARTS - 1) / PARTS)),
+                      FUSED_THREADS, make_shared<F>(), j->stream, x.s, inputs_of(&j->s, x.first),
+                      x.maps, x.slots));
+    j->done(j->done_ctx, "parts");
+    return cudaSuccess;
+}
+
+// Segments first .. first + n - 1 of a stretch.
 template <class F, bool OUTPUTS>
-static cudaError_t run_march(const erase_job *j, const erase_call &s, erase_segments seg, int first,
-                             int n, bool beside, const CUtensorMap &v_map, view<bf16> o,
-                             const erase_space *space) {
+static cudaError_t run_march(const erase_job *j, const part_stretch &x, erase_segments seg,
+                             int first, int n, bool beside, const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
     static_assert(G::SLOTS == F::SLOTS, "one march for all decays");
     const auto kernel = marching<G, OUTPUTS>();
     typedef march_room<G, OUTPUTS> room;
-    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, room::BYTES));
-    const unsigned tiles = column_blocks(s.V) + (OUTPUTS ? 0 : column_blocks(s.K));
+    TRY(take_shared(kernel, room::BYTES));
+    const unsigned tiles = column_blocks(x.s.V) + (OUTPUTS ? 0 : column_blocks(x.s.K));
     seg.from = first;
-    cudaLaunchAttribute with = {};
-    with.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    with.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3((unsigned)s.H * tiles, (unsigned)n);
-    launch.blockDim = 32 * room::WARPS;
-    launch.dynamicSmemBytes = (size_t)room::BYTES;
-    launch.stream = j->stream;
-    launch.attrs = &with;
-    launch.numAttrs = beside ? 1 : 0;
-    return cudaLaunchKernelEx(&launch, kernel, s, v_map, (const unsigned char *)space->slots,
-                              as<float>(j->state), o, space->marks, seg);
+    return launch_beside(beside, kernel, dim3((unsigned)x.s.H * tiles, (unsigned)n),
+                         32 * room::WARPS, room::BYTES, j->stream, x.s, x.maps.v, x.slots,
+                         as<float>(j->state),
+                         as<bf16>(mat_rows(j->o, x.first, j->o.rows - x.first)), space->marks, seg);
 }
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
-    TRY(cudaFuncSetAttribute(make_parts<F>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             make_shared<F>()));
     const int64_t step = (int64_t)plan->chunks * ROWS;
-    for (int64_t t = 0; t < j->s.T; t += step) {
-        const int64_t n = j->s.T - t < step ? j->s.T - t : step;
-        erase_call s = call_of(&j->s, PART, t, n);
-        s.chunks = (s.chunks + F::TOGETHER - 1) / F::TOGETHER * F::TOGETHER;
-        const part_inputs in = inputs_of(&j->s, t);
-        part_maps maps;
-        TRY(maps_of<F>(&maps, &j->s, t));
-        make_parts<F><<<dim3((unsigned)s.H, (unsigned)((s.chunks + PARTS - 1) / PARTS)),
-                        FUSED_THREADS, make_shared<F>(), j->stream>>>(s, in, maps, space->slots);
-        TRY(cudaGetLastError());
-        j->done(j->done_ctx, "parts");
-        const erase_segments seg = segments_of(plan, space, s.chunks, F::TOGETHER);
-        const view<bf16> o = as<bf16>(mat_rows(j->o, t, j->o.rows - t));
+    const int n = (int)((j->s.T + step - 1) / step);
+    part_stretch now, next;
+    TRY(stretch_of<F>(j, plan, space, 0, &now));
+    TRY(run_make<F>(j, now, false));
+    for (int i = 0; i < n; i++, now = next) {
+        const erase_segments seg = segments_of(plan, space, now.s.chunks, F::TOGETHER);
         // Outputs of the first segment beside ends of all but the first and the last, then outputs of the others.
         if (seg.n > 1) {
-            TRY((run_march<F, true>(j, s, seg, 0, 1, false, maps.v, o, space)));
+            TRY((run_march<F, true>(j, now, seg, 0, 1, false, space)));
             if (seg.n > 2)
-                TRY((run_march<F, false>(j, s, seg, 1, seg.n - 2, true, maps.v, o, space)));
+                TRY((run_march<F, false>(j, now, seg, 1, seg.n - 2, true, space)));
             j->done(j->done_ctx, "segments' ends");
         }
-        TRY(scan(j, s, seg));
+        TRY(scan(j, now.s, seg));
         const int rest = seg.n > 1 ? 1 : 0;
-        TRY((run_march<F, true>(j, s, seg, rest, seg.n - rest, false, maps.v, o, space)));
-        TRY(keep_end(j, seg));
+        TRY((run_march<F, true>(j, now, seg, rest, seg.n - rest, false, space)));
         j->done(j->done_ctx, "march");
+        if (i + 1 < n) {
+            TRY(stretch_of<F>(j, plan, space, i + 1, &next));
+            TRY(run_make<F>(j, next, plan->ahead));
+        }
+        TRY(keep_end(j, seg));
     }
     return cudaSuccess;
+}
+
+// Two blocks of so much shared memory on one multiprocessor.
+static bool fit_beside(int a, int b) {
+    int device, all, system;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&all, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device) ==
+               cudaSuccess &&
+           cudaDeviceGetAttribute(&system, cudaDevAttrReservedSharedMemoryPerBlock, device) ==
+               cudaSuccess &&
+           a + b + 2 * system <= all;
 }
 
 template <class F> static erase_sizes sizes_of(const erase_job *j) {
@@ -248,6 +298,7 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
     z.rows = F::C;
     z.slot = F::BYTES;
     z.parts_shared = z.fused_shared = 0;
+    z.ahead = false;
     if constexpr (HAS_PARTS<F>)
         if (in_parts<F>(&j->s)) {
             typedef part_form<F::K, F::PAIR, bf16> G;
@@ -256,6 +307,7 @@ template <class F> static erase_sizes sizes_of(const erase_job *j) {
             const int make = is_16 ? make_shared<G>() : make_shared<W>(),
                       ring = march_room<G, true>::BYTES;
             z.parts_shared = !marches<F>() ? 0 : make > ring ? make : ring;
+            z.ahead = z.parts_shared && !F::PAIR && fit_beside(make, ring);
             if (HAS_FUSED<F>)
                 z.fused_shared = is_16 ? fused_shared<G>() : fused_shared<W>();
             constexpr int slots = PARTS / G::TOGETHER * G::SLOTS;
