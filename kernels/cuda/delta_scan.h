@@ -111,12 +111,14 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
         }
         return;
     }
-    float h[64];  // H^T 2^-size
+    // H^T 2^-size of one segment's end and the next one's by turns, so that one is on its way out while products make the other.
+    float even[64], odd[64];
     int size = 0; // of the warp
-    kept_load(h, end, 1, warp, lane);
-    for (int segment = 1; segment < last; segment++) {
+    auto hop = [&](float(&h)[64], float(&to)[64], int segment) {
         const int stage = segment % SCAN_STAGES, exponent = exponent_of(segment);
-        end += next;
+        uint64_t *full = &m->full[stage];
+        const uint32_t parity = (segment - 1) / SCAN_STAGES & 1;
+        float *at = segment > 1 ? end + (segment - 1) * next : NULL; // that of the first is there
         if (exponent != NOTHING_LEFT) {
             uint32_t before[32];
             scan_pack(before, h);
@@ -125,31 +127,44 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                 scan_resize(h, &size);
                 scan_pack(before, h);
             }
+            const float by = power_of_two(size);
             size -= exponent; // of M_s H as it comes
             const uint32_t panels = shared_address(m->m[stage]);
-            barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
-            kept_load(h, m->own[stage], power_of_two(-size), warp, lane);
+            barrier_wait(full, parity);
+            kept_load(to, m->own[stage], power_of_two(-size), warp, lane);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 8; j++)
-                wgmma<128>::rs<0>(h, before + 4 * j,
+                wgmma<128>::rs<0>(to, before + 4 * j,
                                   desc_k(panels + j / 4 * WIDTH * 128) + 2 * (j % 4), 1);
             wgmma_commit();
+            if (at)
+                kept_store(h, at, by, warp, lane);
             wgmma_wait<0>();
         } else { // nothing is left but what is no number
-            float own[64];
-            barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
-            kept_load(own, m->own[stage], 1, warp, lane);
+            if (at)
+                kept_store(h, at, power_of_two(size), warp, lane);
+            barrier_wait(full, parity);
+            kept_load(to, m->own[stage], 1, warp, lane);
 #pragma unroll
             for (int i = 0; i < 64; i++)
-                h[i] = own[i] + 0.0f * h[i];
+                to[i] += 0.0f * h[i];
             size = 0;
         }
         __syncwarp();
         if (arrives(lane))
             barrier_arrive(&m->empty[stage]);
-        kept_store(h, end, power_of_two(size), warp, lane);
+    };
+    kept_load(even, end, 1, warp, lane);
+    for (int segment = 1; segment < last; segment += 2) {
+        hop(even, odd, segment);
+        if (segment + 1 < last)
+            hop(odd, even, segment + 1);
+        else
+            kept_store(odd, end + segment * next, power_of_two(size), warp, lane);
     }
+    if (last % 2)
+        kept_store(even, end + (last - 1) * next, power_of_two(size), warp, lane);
 #endif
 }
 

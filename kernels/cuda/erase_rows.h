@@ -239,6 +239,50 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
     }
 }
 
+// Base-2 decays of the lane's channels summed up to each row.
+template <class F>
+ERASE_DEVICE void sum_decays(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]) {
+    const float log2e = 1.4426950408889634f;
+#pragma unroll
+    for (int h = 0; h < F::K / 64; h++) {
+        float2 sum = make_float2(0, 0);
+#pragma unroll
+        for (int r = 0; r < PART; r++) {
+            const float2 g = m.decay(h, r);
+            sum.x = fmaf(g.x, log2e, sum.x);
+            sum.y = fmaf(g.y, log2e, sum.y);
+            l[h][r] = sum;
+        }
+    }
+}
+
+// Of scores as products leave them, two numbers a lane of each quarter: on the diagonal what lies below it, or up to it, and the
+// quarter below.
+ERASE_DEVICE float2 below_diagonal(const float *x, bool strict) {
+    const int r = threadIdx.x % 32 / 4, c = 2 * (threadIdx.x % 4);
+    return strict ? make_float2(c < r ? x[0] : 0, c + 1 < r ? x[1] : 0)
+                  : make_float2(c <= r ? x[0] : 0, c + 1 <= r ? x[1] : 0);
+}
+// As an operand (operand_at).
+ERASE_DEVICE void keep_lower(unsigned char *to, const float *first, const float *below,
+                             const float *last, bool strict) {
+    const float2 a = below_diagonal(first, strict), b = below_diagonal(last, strict);
+    *(uint4 *)(to + threadIdx.x % 32 * 16) =
+        make_uint4(pack2(a.x, a.y), pack2(below[0], below[1]), 0, pack2(b.x, b.y));
+}
+// As N, by each row's beta.
+template <class F>
+ERASE_DEVICE void keep_n(const part_maker<F> &m, float beta, const float *first, const float *below,
+                         const float *last) {
+    const int r = threadIdx.x % 32 / 4, x = 2 * (threadIdx.x % 4);
+    const float b0 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r),
+                b1 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r + 8);
+    const float2 a = below_diagonal(first, true), b = below_diagonal(last, true);
+    *(float2 *)m.n(r, x) = make_float2(b0 * a.x, b0 * a.y);
+    *(float2 *)m.n(r + 8, x) = make_float2(b1 * below[0], b1 * below[1]);
+    *(float2 *)m.n(r + 8, x + 8) = make_float2(b1 * b.x, b1 * b.y);
+}
+
 // Tiles anchored in the middle, and their scores on tensor cores. l: decays summed.
 template <class F>
 ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta) {
@@ -285,29 +329,145 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
             }
         }
     }
-    const int r = lane / 4, x = 2 * (lane % 4);
-    // Below the diagonal, or up to it, of a quarter on the diagonal.
-    auto two = [&](float a, float b, bool strict) {
-        return strict ? make_float2(x < r ? a : 0, x + 1 < r ? b : 0)
-                      : make_float2(x <= r ? a : 0, x + 1 <= r ? b : 0);
-    };
-    auto keep = [&](const float(&d)[2][4], bool strict, unsigned char *to) {
-        const float2 first = two(d[0][0], d[0][1], strict), last = two(d[1][2], d[1][3], strict);
-        *(uint4 *)(to + 16 * lane) =
-            make_uint4(pack2(first.x, first.y), pack2(d[0][2], d[0][3]), 0, pack2(last.x, last.y));
-    };
-    keep(q[KINDS - 1], false, m.part + F::P);
+    constexpr int WITH = KINDS - 1;
+    keep_lower(m.part + F::P, q[WITH][0], q[WITH][0] + 2, q[WITH][1] + 2, false);
     if constexpr (F::PAIR) {
-        keep(q[0], false, m.part + F::P_K);
-        keep(e[0], true, m.part + F::S_K);
+        keep_lower(m.part + F::P_K, q[0][0], q[0][0] + 2, q[0][1] + 2, false);
+        keep_lower(m.part + F::S_K, e[0][0], e[0][0] + 2, e[0][1] + 2, true);
     }
-    const float(&s)[2][4] = e[KINDS - 1];
-    const float b0 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r),
-                b1 = F::PAIR ? 1 : __shfl_sync(~0u, beta, r + 8);
-    const float2 first = two(s[0][0], s[0][1], true), last = two(s[1][2], s[1][3], true);
-    *(float2 *)m.n(r, x) = make_float2(b0 * first.x, b0 * first.y);
-    *(float2 *)m.n(r + 8, x) = make_float2(b1 * s[0][2], b1 * s[0][3]);
-    *(float2 *)m.n(r + 8, x + 8) = make_float2(b1 * last.x, b1 * last.y);
+    keep_n<F>(m, beta, e[WITH][0], e[WITH][0] + 2, e[WITH][1] + 2);
+}
+
+// Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, an integer; what rows
+// take from other quarters goes by way of the end of a quarter between them, where no factor is above 1: from the first half to the
+// second by the end of the first, within a half by the end of its first quarter. The tiles then go to the part's start and end, as
+// make_strong leaves them.
+template <class F>
+static __device__ __noinline__ void make_quarters(unsigned char *part, float beta) {
+    const part_maker<F> m(part);
+    constexpr int HALVES = F::K / 64, QUARTER = PART / 4;
+    const int lane = threadIdx.x % 32;
+    float2 l[HALVES][PART], anchor[HALVES][4];
+    sum_decays(m, l);
+    __syncwarp(); // decays are read
+    // Channels' factors of each quarter, in fp16, by which its anchor becomes that of its half, and of the part: the end between.
+    uint32_t *factors = (uint32_t *)(part + F::P);
+    static_assert(F::P + 16 * F::K <= F::BYTES, "room for factors");
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        auto between = [&](float2 a, float2 b) {
+            const float2 x = exp2_of(make_float2(a.x - b.x, a.y - b.y));
+            return pack2(x.x, x.y);
+        };
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float2 start = i ? l[h][i * QUARTER - 1] : make_float2(0, 0),
+                         end = l[h][(i + 1) * QUARTER - 1],
+                         c = make_float2(rintf(0.5f * (start.x + end.x)),
+                                         rintf(0.5f * (start.y + end.y))),
+                         in_half = l[h][i < 2 ? QUARTER - 1 : 3 * QUARTER - 1],
+                         midway = l[h][PART / 2 - 1];
+            anchor[h][i] = c;
+            factors[(2 * i * HALVES + h) * 32 + lane] =
+                i % 2 ? between(c, in_half) : between(in_half, c);
+            factors[((2 * i + 1) * HALVES + h) * 32 + lane] =
+                i < 2 ? between(midway, c) : between(c, midway);
+#pragma unroll
+            for (int r = i * QUARTER; r < (i + 1) * QUARTER; r++) {
+                const float2 up = exp2_of(make_float2(l[h][r].x - c.x, l[h][r].y - c.y)),
+                             down = exp2_of(make_float2(c.x - l[h][r].x, c.y - l[h][r].y)),
+                             k = m.take(F::KK, h, r);
+                m.give(F::E, h, r, k * make_float2(-up.x, -up.y));
+                m.give(F::Q, h, r, m.take(F::Q, h, r) * up);
+                m.give(F::KK, h, r, k * down);
+            }
+        }
+        m.keep_middle(h, exp2_of(l[h][PART - 1]));
+    }
+    __syncwarp();
+    // Rows by columns of the first half and of the second as they stand; with factors of their halves; the second half's rows by the
+    // first half's columns with those of the part.
+    float e[2][4] = {}, q[2][4] = {}, e_half[2][4] = {}, q_half[2][4] = {}, e_part[4] = {},
+          q_part[4] = {};
+    const uint32_t rows = smem_address(part) + lane_row<true>(),
+                   cols = smem_address(part) + lane_row<false>();
+    auto times = [](uint32_t a, uint32_t b) {
+        return bits_of(__hmul2(*(const __half2 *)&a, *(const __half2 *)&b));
+    };
+    const int second = lane / 16; // of a half's quarters: of the lane's rows and columns
+    auto factor = [&](int quarter, bool of_part, int at) {
+        return factors[(2 * quarter + of_part) * (F::K / 2) + at];
+    };
+#pragma unroll 1
+    for (int i = 0; i < F::K / 16; i++) {
+        uint32_t x[4], y[4], z[4];
+        ldmatrix4_at(x, at_step(rows, i) + F::E);
+        ldmatrix4_at(y, at_step(rows, i) + F::Q);
+        ldmatrix4_at(z, at_step(cols, i) + F::KK);
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            multiply_at(e[j], x, z[2 * j], z[2 * j + 1]);
+            multiply_at(q[j], y, z[2 * j], z[2 * j + 1]);
+        }
+        uint32_t u[4], v[4], w[4];
+#pragma unroll
+        for (int g = 0; g < 2; g++) { // eight channels
+            const int at = 8 * i + 4 * g + lane % 4;
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                // Rows take from the quarter before: those of a second one, from columns of a first.
+                const uint32_t later = factor(2 * half + 1, false, at),
+                               earlier = factor(2 * half, false, at);
+                u[2 * g + half] = times(x[2 * g + half], later);
+                v[2 * g + half] = times(y[2 * g + half], later);
+                w[g + 2 * half] = times(z[g + 2 * half], earlier);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            multiply_at(e_half[j], u, w[2 * j], w[2 * j + 1]);
+            multiply_at(q_half[j], v, w[2 * j], w[2 * j + 1]);
+        }
+#pragma unroll
+        for (int g = 0; g < 2; g++) {
+            const int at = 8 * i + 4 * g + lane % 4;
+            const uint32_t later = factor(2 + second, true, at), earlier = factor(second, true, at);
+            x[2 * g + 1] = times(x[2 * g + 1], later);
+            y[2 * g + 1] = times(y[2 * g + 1], later);
+            z[g] = times(z[g], earlier);
+        }
+        multiply_at(e_part, x, z[0], z[1]);
+        multiply_at(q_part, y, z[0], z[1]);
+    }
+    __syncwarp(); // tiles and factors are read
+    // On the diagonal of halves: a second quarter's rows by a first one's columns came by way of the end between.
+    const bool below = second && lane % 4 < 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        e[0][i] = below ? e_half[0][i] : e[0][i], q[0][i] = below ? q_half[0][i] : q[0][i];
+        e[1][i + 2] = below ? e_half[1][i + 2] : e[1][i + 2];
+        q[1][i + 2] = below ? q_half[1][i + 2] : q[1][i + 2];
+    }
+    keep_lower(part + F::P, q[0], q_part + 2, q[1] + 2, false);
+    keep_n<F>(m, beta, e[0], e_part + 2, e[1] + 2);
+#pragma unroll
+    for (int h = 0; h < HALVES; h++) {
+        const float2 all = l[h][PART - 1];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float2 c = anchor[h][i], to_start = exp2_of(c),
+                         to_end = exp2_of(make_float2(all.x - c.x, all.y - c.y));
+#pragma unroll
+            for (int r = i * QUARTER; r < (i + 1) * QUARTER; r++) {
+                auto move = [&](int tile, float2 by) {
+                    m.give(tile, h, r, __half22float2(*(__half2 *)m.place(tile, h, r)) * by);
+                };
+                move(F::E, to_start);
+                move(F::Q, to_start);
+                move(F::KK, to_end);
+            }
+        }
+    }
 }
 
 // T from N: by substitution, a column a lane (twice: the second half of the warp keeps the lower rows).
@@ -453,27 +613,30 @@ template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
 template <class F> ERASE_DEVICE void make_part(unsigned char *part, float beta) {
     const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64;
-    const float log2e = 1.4426950408889634f;
     float2 l[HALVES][PART];
-    bool mild = true;
+    sum_decays(m, l);
+    bool mild = true, quarters = !F::PAIR; // not so where it is no number
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
-        float2 sum = make_float2(0, 0);
+        mild &= l[h][PART - 1].x >= MILD_PART && l[h][PART - 1].y >= MILD_PART;
 #pragma unroll
-        for (int r = 0; r < PART; r++) {
-            const float2 g = m.decay(h, r);
-            sum.x = fmaf(g.x, log2e, sum.x);
-            sum.y = fmaf(g.y, log2e, sum.y);
-            l[h][r] = sum;
+        for (int r = PART / 4 - 1; r < PART; r += PART / 4) {
+            const float2 before = r < PART / 4 ? make_float2(0, 0) : l[h][r - PART / 4];
+            quarters &= l[h][r].x - before.x >= MILD_PART && l[h][r].y - before.y >= MILD_PART;
         }
-        mild &= sum.x >= MILD_PART && sum.y >= MILD_PART; // not so where it is no number
     }
     mild = __all_sync(~0u, mild);
     __syncwarp(); // decays are read
-    if (mild)
+    if (mild) {
         make_mild<F>(m, l, beta);
-    else
-        make_strong<F>(part, beta);
+    } else {
+        if constexpr (F::PAIR)
+            make_strong<F>(part, beta);
+        else if (__all_sync(~0u, quarters))
+            make_quarters<F>(part, beta);
+        else
+            make_strong<F>(part, beta);
+    }
     __syncwarp();
     const bool two_terms = make_inverse<F>(m, beta);
     if (threadIdx.x % 32 == 0)

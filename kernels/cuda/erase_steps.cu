@@ -8,6 +8,7 @@ enum {
     MOST_K = 256,
     NARROW_K = 128,    // of the kernels for one decay a head
     MOST_LD = 1 << 22, // numbers: a chunk's rows are addressed with 32 bits
+    AHEAD_CHUNKS = 32, // that are worth a second launch
     FEW_TOKENS = 64,   // micro-steps that the step form is through with before chunks have started
     MOST_SLOTS = 512 << 20 // bytes of chunks made ahead
 };
@@ -52,7 +53,7 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
                            double *us) {
     const head_shape *p = &j->s.s;
     const int64_t blocks = (int64_t)p->H * ((p->V + 63) / 64);
-    erase_plan plan = {0, 1, 1, 1, ERASE_FUSED};
+    erase_plan plan = {0, 1, 1, 1, ERASE_FUSED, false};
     if (z->fused_shared && z->fused_shared <= (int)shared_memory(be) &&
         blocks > of(be)->processors / (z->parts_shared ? 1 : 2))
         return plan;
@@ -65,7 +66,13 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
         room = left / 4 > have ? left / 4 : have;
     int64_t most = (int64_t)(room / chunk);
     most = most < 1 ? 1 : most > 65535 ? 65535 : most;
-    const int64_t stretches = (all + most - 1) / most;
+    int64_t stretches = (all + most - 1) / most;
+    // Where heads fill the device, two stretches or more, so that the next is made beside what goes through one. Ends of segments
+    // would take longer for it (docs/kernels.md).
+    plan.ahead = plan.way == ERASE_PARTS && z->ahead && 2 * blocks > of(be)->processors &&
+                 most > 1 && (stretches > 1 || all >= AHEAD_CHUNKS);
+    if (plan.ahead)
+        stretches = stretches > 1 ? (all + most / 2 - 1) / (most / 2) : 2;
     plan.chunks = (int)((all + stretches - 1) / stretches);
     if (scalar) {
         plan.segments = erase_scalar_segments(j, plan.chunks, of(be)->processors, us);
@@ -114,7 +121,7 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (plan.way == ERASE_CHUNKS && (ERASE_BARRIERS + z.stage > most || z.prepare_shared > most))
         return false;
     const size_t segments = plan.segments > 1 ? (size_t)plan.segments : 0;
-    const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks;
+    const size_t slots = z.slot * (size_t)p->H * (size_t)plan.chunks * (plan.ahead ? 2 : 1);
     char *scratch = (char *)device_scratch(be, z.marks + z.state * (1 + segments) +
                                                    z.transition * segments + slots);
     if (!scratch)
@@ -149,8 +156,8 @@ bool cuda_erase_recurrence(backend *be, const steps *s, mat state, mat o) {
     if (plan.way == ERASE_FUSED)
         n = snprintf(be->kernel_why, sizeof be->kernel_why, "heads enough to fill the device");
     else
-        n = snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time",
-                     plan.segments, plan.chunks);
+        n = snprintf(be->kernel_why, sizeof be->kernel_why, "%d segments, %d chunks at a time%s",
+                     plan.segments, plan.chunks, plan.ahead ? ", the next made meanwhile" : "");
     if (scalar)
         snprintf(be->kernel_why + n, sizeof be->kernel_why - (size_t)n,
                  ": %.0f us expected beside what does not depend on states", us);
