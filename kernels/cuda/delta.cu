@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         m->first = task.first;
         m->exponent = task.exponent;
         m->boundary = task.boundary;
+        m->ready = task.ready;
         for (int i = 0; i < MADE; i++)
             barrier_init(&m->made_empty[i], STATE_WARPS * task.peers);
     }
@@ -113,6 +114,8 @@ static segment_space space_of(const delta_call *s, const delta_plan *plan, float
     space.ends = (float *)(space.gates + (size_t)plan->chunks * H * gates_bytes(s->decay != NULL));
     space.transitions = (__half *)(space.ends + n * (size_t)parts_of(s->V) * STATE);
     space.exponent = (int *)(space.transitions + n * WIDTH * WIDTH);
+    space.ready = space.exponent + n;
+    space.n = plan->segments > 1 ? (int)n : 0;
     return space;
 }
 
@@ -120,7 +123,7 @@ size_t delta_scratch(const delta_call *s, const delta_plan *plan) {
     segment_space space = space_of(s, plan, NULL);
     if (plan->segments < 2)
         return (size_t)(space.ends - (float *)NULL);
-    return (size_t)((float *)space.exponent - (float *)NULL) + (size_t)plan->pieces * (size_t)s->H;
+    return (size_t)((float *)space.ready - (float *)NULL) + (size_t)plan->pieces * (size_t)s->H;
 }
 
 static void told(const delta_call &s, const char *pass) {
@@ -165,7 +168,7 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
     if (r != cudaSuccess)
         return r;
     make_gates<gated><<<dim3((unsigned)chunks, (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),
-                        32 * GATES_HEADS, 0, stream>>>(s, space.gates);
+                        32 * GATES_HEADS, 0, stream>>>(s, space.gates, space.ready, space.n);
     told(s, "gates");
     if (s.segments > 1) {
         int64_t blocks = outputs * s.n_rows + (outputs + s.H) * s.inner_pieces;

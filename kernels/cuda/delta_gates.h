@@ -73,9 +73,12 @@ enum { GATES_HEADS = 8 }; // of a block: neighbours in memory, a 32-byte sector
 // column of them for itself would use one number of each.
 template <bool gated>
 __global__ void __launch_bounds__(32 * GATES_HEADS)
-    make_gates(const __grid_constant__ delta_call s, unsigned char *gates) {
+    make_gates(const __grid_constant__ delta_call s, unsigned char *gates, int *ready, int n) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     let_next_kernel_begin();
+    for (int64_t i = (blockIdx.y * (int64_t)gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
+         i < n; i += (int64_t)gridDim.x * gridDim.y * blockDim.x)
+        ready[i] = 0;
     __shared__ float2 betas[GATES_HEADS][CHUNK / 2 + 1], decays[GATES_HEADS][CHUNK / 2 + 1];
     const int lane = threadIdx.x % 32, head0 = blockIdx.y * GATES_HEADS;
     const delta_row row = row_of(s, row_with_chunk(s, blockIdx.x, lane));

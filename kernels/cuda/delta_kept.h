@@ -8,15 +8,25 @@
 #include <limits.h>
 
 // Scratch: rows and gates of all chunks (16-byte aligned, hence first); states at the segments' ends, transitions of segments, by
-// which powers of two these were multiplied (calls with decays), or that nothing is left of them.
+// which powers of two these were multiplied (calls with decays), or that nothing is left of them; how many warps are through with
+// what they leave of a segment: the scan need not wait for the whole first pass.
 struct segment_space {
     delta_row *rows;      // the table, or none
     unsigned char *gates; // [rows][H][chunks] of gates_bytes
     float *ends;          // [rows][segments][H][parts_of][STATE]
     __half *transitions;  // [rows][segments][H][WIDTH WIDTH]; segment 0 and the last have none
     int *exponent;        // [rows][segments][H]
+    int *ready;           // [rows][segments][H]
+    int n;                // of these, 0 without segments
 };
 enum { NOTHING_LEFT = INT_MIN, MOST_EXPONENT = 60 };
+
+// n warps have counted: what they wrote before is there.
+HOPPER_DEVICE bool have_counted(const int *count, int n) {
+    int x;
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];\n" : "=r"(x) : "l"(count) : "memory");
+    return x >= n;
+}
 
 HOPPER_DEVICE int exponent_within(int i) {
     return min(max(i, -MOST_EXPONENT), (int)MOST_EXPONENT);

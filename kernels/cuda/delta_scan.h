@@ -20,6 +20,7 @@ enum {
 struct scan_shared {
     __half m[SCAN_STAGES][WIDTH * WIDTH];
     float own[SCAN_STAGES][STATE];
+    int exponent[SCAN_STAGES];
     uint64_t full[SCAN_STAGES], empty[SCAN_STAGES];
 };
 
@@ -76,52 +77,62 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
     const delta_row row = row_of(s, blockIdx.x / s.H);
     const int64_t heads = s.H, head = (int64_t)row.piece0 * s.H + blockIdx.x % s.H;
     const int last = segments_of(s, row) - 1;
-    wait_for_kernel_before();
-    // Exponents of transitions: a lane has those of segments `lane` and lane + 32.
-    int exponents[2] = {};
-    if (gated)
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            const int segment = lane + 32 * i;
-            if (segment > 0 && segment < last)
-                exponents[i] = space.exponent[segment * heads + head];
-        }
-    auto exponent_of = [&](int segment) {
-        return __shfl_sync(~0u, segment < 32 ? exponents[0] : exponents[1], segment % 32);
-    };
     const int64_t parts = parts_of(s.V), next = heads * parts * STATE;
     float *end = space.ends + (head * parts + blockIdx.y) * STATE;
+    const int *ready = space.ready + head;
     if (warp == SCAN_WARPS) {
+        // A lane looks out for segments `lane` and lane + 32, for all of them at a time.
+        bool there[2] = {};
+        int exponents[2] = {};
         for (int segment = 1; segment < last; segment++) {
-            const int stage = segment % SCAN_STAGES;
-            const bool some = exponent_of(segment) != NOTHING_LEFT;
+            const int stage = segment % SCAN_STAGES, half = segment / 32;
+            while (!__shfl_sync(~0u, half ? there[1] : there[0], segment % 32))
+#pragma unroll
+                for (int i = 0; i < 2; i++) {
+                    const int mine = lane + 32 * i;
+                    if (there[i] || mine == 0 || mine >= last ||
+                        !have_counted(ready + mine * heads, STATE_WARPS * (s.value_blocks + 1)))
+                        continue;
+                    there[i] = true;
+                    if (gated)
+                        exponents[i] = space.exponent[mine * heads + head];
+                }
+            const int exponent = __shfl_sync(~0u, half ? exponents[1] : exponents[0], segment % 32);
+            __syncwarp(); // what other lanes have seen, lane 0 has
             if (lane == 0) {
                 uint64_t *full = &m->full[stage];
                 if (segment > SCAN_STAGES)
                     barrier_wait(&m->empty[stage], ((segment - 1) / SCAN_STAGES & 1) ^ 1);
+                const int64_t piece = segment * heads + head;
+                const bool some = exponent != NOTHING_LEFT;
+                m->exponent[stage] = exponent;
+                fence_written(); // not by the copy engine
                 barrier_expect(full, sizeof m->own[0] + (some ? sizeof m->m[0] : 0));
                 if (some)
                     copy_global(shared_address(m->m[stage]),
-                                space.transitions + (segment * heads + head) * WIDTH * WIDTH,
-                                sizeof m->m[0], full);
+                                space.transitions + piece * WIDTH * WIDTH, sizeof m->m[0], full);
                 copy_global(shared_address(m->own[stage]), end + segment * next, sizeof m->own[0],
                             full);
             }
             __syncwarp();
         }
+        // What is next in the stream waits for this kernel, and needs the one before it, too.
+        wait_for_kernel_before();
         return;
     }
+    while (!have_counted(ready, STATE_WARPS * s.value_blocks))
+        __nanosleep(64);
     // H^T 2^-size of one segment's end and the next one's by turns, so that one is on its way out while products make the other.
     float even[64], odd[64];
     int size = 0; // of the warp
     auto hop = [&](float(&h)[64], float(&to)[64], int segment) {
-        const int stage = segment % SCAN_STAGES, exponent = exponent_of(segment);
-        uint64_t *full = &m->full[stage];
-        const uint32_t parity = (segment - 1) / SCAN_STAGES & 1;
+        const int stage = segment % SCAN_STAGES;
         float *at = segment > 1 ? end + (segment - 1) * next : NULL; // that of the first is there
+        uint32_t before[32];
+        scan_pack(before, h);
+        barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
+        const int exponent = m->exponent[stage];
         if (exponent != NOTHING_LEFT) {
-            uint32_t before[32];
-            scan_pack(before, h);
             const uint32_t most = scan_most(before);
             if (most < SCAN_SMALL || most > SCAN_LARGE) {
                 scan_resize(h, &size);
@@ -130,7 +141,6 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
             const float by = power_of_two(size);
             size -= exponent; // of M_s H as it comes
             const uint32_t panels = shared_address(m->m[stage]);
-            barrier_wait(full, parity);
             kept_load(to, m->own[stage], power_of_two(-size), warp, lane);
             wgmma_fence();
 #pragma unroll
@@ -144,7 +154,6 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
         } else { // nothing is left but what is no number
             if (at)
                 kept_store(h, at, power_of_two(size), warp, lane);
-            barrier_wait(full, parity);
             kept_load(to, m->own[stage], 1, warp, lane);
 #pragma unroll
             for (int i = 0; i < 64; i++)

@@ -360,6 +360,12 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
     } else if (task.to)
         state_store(h, task.to + task.block * WIDTH + 64 * (after / 4), task.to_ld, s.K, width,
                     after % 4, own);
+    if (int *ready = m->ready) {
+        __threadfence();
+        __syncwarp();
+        if (own == 0)
+            atomicAdd(ready, 1);
+    }
 }
 
 #endif

@@ -104,19 +104,27 @@ __device__ static int head_at(const delta_call &s, int heads, int rank, int plac
     return rank < heads ? at : rank;
 }
 
-// Of all rows' inner segments and their heads ("units"), an end and a transition each: what number i of these is. In pairs
-// both of a unit are neighbours, one cluster, where the head keeps its past. Where it does not there will be no transition, and
-// half of a cluster would wait for the other: then ends come first, and transitions last.
+// Of all rows' inner segments and their heads ("units"), an end and a transition each: what number i of these is. First segments
+// come first, since the scan goes through them in this order. In pairs both of a unit are neighbours, one cluster, where the head
+// keeps its past. Where it does not there will be no transition, and half of a cluster would wait for the other: then ends come
+// first, and transitions last.
 struct delta_end {
-    int unit, block; // block: of the values; value_blocks: the transition
+    int unit;          // of uneven rows
+    int rank, segment; // of others: of the head among all rows' heads
+    int block;         // of the values; value_blocks: the transition
     bool pair;
 };
 __device__ static delta_end end_of(const delta_call &s, int keep, int i) {
-    const int each = s.value_blocks + 1, units = s.inner_pieces * s.H, inner = s.segments - 2;
-    if (!s.paired || s.uneven || i < 2 * keep * inner)
-        return {i / each, i % each, s.paired};
-    const int others = units - keep * inner, n = i - 2 * keep * inner;
-    return {keep * inner + n % others, n / others, false};
+    const int each = s.value_blocks + 1, all = s.n_rows * s.H, kept = keep * (s.segments - 2);
+    if (s.uneven)
+        return {i / each, 0, 0, i % each, s.paired};
+    if (!s.paired || i < 2 * kept) {
+        const int heads = s.paired ? keep : all, unit = i / each;
+        return {0, unit % heads, 1 + unit / heads, i % each, s.paired};
+    }
+    const int heads = all - keep, others = heads * (s.segments - 2), n = i - 2 * kept,
+              unit = n % others;
+    return {0, keep + unit % heads, 1 + unit / heads, n / others, false};
 }
 
 // What this block does. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
@@ -138,9 +146,8 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     const delta_guess guess = guess_of<gated>(s, shared, &place_of_head);
     const delta_layout layout = s.layout[(guess.keep * LAYOUTS + guess.heads - 1) / guess.heads];
     const delta_end end = is_end ? end_of(s, guess.keep, i - ends) : delta_end{};
-    const int inner = max(s.segments - 2, 1),
-              head_of_row = head_at<gated>(s, guess.heads, is_end ? end.unit / inner : -2,
-                                           place_of_head, shared);
+    const int head_of_row =
+        head_at<gated>(s, guess.heads, is_end ? end.rank : -2, place_of_head, shared);
     if (is_end) {
         if (s.uneven) {
             place = row_with_inner(s, end.unit / s.H, &segment);
@@ -148,7 +155,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
         } else {
             place = head_of_row / s.H;
             t->head = head_of_row % s.H;
-            segment = 1 + end.unit % inner;
+            segment = end.segment;
         }
         t->kind = end.block == s.value_blocks ? TASK_TRANSITION : TASK_END;
         t->block = t->kind == TASK_TRANSITION ? 0 : end.block;
@@ -188,6 +195,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     t->from_ld = segment == 0 ? ld : 0;
     t->to = left;
     t->to_ld = 0;
+    t->ready = first_pass ? space.ready + piece : NULL;
     if (segment == segments - 1) {
         t->to = own;
         t->to_ld = ld;
@@ -205,8 +213,13 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
                 t->exponent = exponent_within(__float2int_rn(-past.sum));
                 if (threadIdx.x == 0)
                     space.exponent[piece] = gone ? NOTHING_LEFT : t->exponent;
-                if (gone)
+                if (gone) {
+                    if (threadIdx.x == 0) {
+                        __threadfence();
+                        atomicAdd(t->ready, (int)STATE_WARPS);
+                    }
                     return false;
+                }
             } else if (gone) {
                 // The state at the end knows nothing of what lies before the last chunks.
                 t->peers = 1;

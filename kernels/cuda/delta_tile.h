@@ -136,6 +136,7 @@ struct delta_shared {
     alignas(4) unsigned char votes[AT_ONCE][4]; // of the makers' warps: the chunk is hard
     int peers, first_gates, first, exponent;    // of the task
     float *boundary;
+    int *ready;                           // of the task
     uint64_t k_full[KEYS], k_empty[KEYS]; // full: gates are there, too
     uint64_t q_full[QUERIES], q_empty[QUERIES];
     uint64_t v_full[VALUES], v_empty[VALUES];
@@ -204,6 +205,7 @@ struct delta_task {
     delta_kind kind;
     int exponent;    // a transition is stored times 2^exponent (segment_space)
     bool waits;      // `from` is what the kernel before makes
+    int *ready;      // counts warps that are through with `to` (segment_space), or NULL
     float *boundary; // first boundary state of the row
     int peers; // 2: the other block of the cluster has the same keys; each makes M of every second chunk
 };

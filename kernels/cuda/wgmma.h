@@ -111,6 +111,10 @@ template <int left> HOPPER_DEVICE void wgmma_wait() {
 HOPPER_DEVICE void fence_async() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
+// What this thread knows to be written in global memory is there for copies it asks for.
+HOPPER_DEVICE void fence_written() {
+    asm volatile("fence.proxy.async.global;\n" ::: "memory");
+}
 
 // arrivals: of warps (arrivals.h), or of threads that bring copies.
 HOPPER_DEVICE void barrier_init(uint64_t *b, uint32_t arrivals) {
