@@ -14,7 +14,8 @@
 
 static_assert(sizeof(delta_shared) <= 232448, "shared memory of a block");
 
-template <int queries, bool gated, bool boundaries>
+// segmented: in two passes. Calls in one are the kernel that has nothing else, but for rare ones.
+template <int queries, bool gated, bool boundaries, bool segmented>
 __global__ void __launch_bounds__(DELTA_THREADS, 1)
     delta_chunks(const __grid_constant__ delta_call s, const __grid_constant__ delta_maps maps,
                  bool first_pass, segment_space space, float *state, int64_t ld) {
@@ -55,11 +56,15 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     }
     // The first pass asks the gates what there is to do. The second one begins when they are made, since only then the first
     // lets it.
-    if (first_pass)
+    if (segmented && first_pass)
         wait_for_kernel_before();
     let_next_kernel_begin();
-    if (!task_of<gated>(s, first_pass, space, state, ld, &task, &m->lw[0][0][0]))
-        return;
+    if constexpr (segmented) {
+        if (!task_of<gated>(s, first_pass, space, state, ld, &task, &m->lw[0][0][0]))
+            return;
+    } else {
+        whole_row(s, state, ld, &task);
+    }
     if (threadIdx.x == 0) {
         m->peers = task.peers;
         m->first_gates = task.gates;
@@ -76,12 +81,12 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
         prefetch_line(task.from + threadIdx.x / 4 * task.from_ld + task.block * WIDTH +
                       threadIdx.x % 4 * 32);
     fence_async();
-    if (task.peers == 2)
+    if (segmented && task.peers == 2)
         cluster_sync();
     else
         __syncthreads();
     const int role = threadIdx.x / 128;
-    const bool output = task.kind == TASK_OUTPUT;
+    const bool output = !segmented || task.kind == TASK_OUTPUT;
     if (role == 0) {
         registers_down<48>();
         if (output)
@@ -97,11 +102,11 @@ __global__ void __launch_bounds__(DELTA_THREADS, 1)
     } else {
         registers_up<192>();
         if (output)
-            delta_state<queries, gated, true, boundaries>(s, task, m);
+            delta_state<queries, gated, true, boundaries, segmented>(s, task, m);
         else
-            delta_state<queries, gated, false, false>(s, task, m);
+            delta_state<queries, gated, false, false, segmented>(s, task, m);
     }
-    if (m->peers == 2)
+    if (segmented && m->peers == 2)
         cluster_sync(); // the peer may still write here
 #endif
 }
@@ -133,11 +138,11 @@ static void told(const delta_call &s, const char *pass) {
 
 // One of the passes. It begins before the kernel before it (gates, the first pass or the scan) is through, and waits where
 // it needs what that makes.
-template <int queries, bool gated, bool boundaries>
+template <int queries, bool gated, bool boundaries, bool segmented>
 static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
                                  int64_t blocks, segment_space space, float *state, int64_t ld,
                                  cudaStream_t stream) {
-    const auto kernel = delta_chunks<queries, gated, boundaries>;
+    const auto kernel = delta_chunks<queries, gated, boundaries, segmented>;
     cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          sizeof(delta_shared));
     if (r != cudaSuccess)
@@ -176,8 +181,8 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
             blocks += outputs * s.early % 2;
             blocks += blocks % 2;
         }
-        r = launch_chunks<queries, gated, boundaries>(s, maps, true, blocks, space, state, ld,
-                                                      stream);
+        r = launch_chunks<queries, gated, boundaries, true>(s, maps, true, blocks, space, state, ld,
+                                                            stream);
         if (r != cudaSuccess)
             return r;
         told(s, "segments' ends");
@@ -189,7 +194,13 @@ static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, 
         }
     }
     const int64_t blocks = outputs * (s.inner_pieces + s.longer[s.segments > 1 ? 1 : 0]);
-    r = launch_chunks<queries, gated, boundaries>(s, maps, false, blocks, space, state, ld, stream);
+    constexpr bool rare = queries < 64 || boundaries;
+    if (rare || s.segments > 1)
+        r = launch_chunks<queries, gated, boundaries, true>(s, maps, false, blocks, space, state,
+                                                            ld, stream);
+    else
+        r = launch_chunks<queries, gated, boundaries, rare>(s, maps, false, blocks, space, state,
+                                                            ld, stream);
     if (r != cudaSuccess)
         return r;
     told(s, "outputs");

@@ -21,7 +21,10 @@ struct segment_space {
 };
 enum { NOTHING_LEFT = INT_MIN, MOST_EXPONENT = 60 };
 
-// n warps have counted: what they wrote before is there.
+// Counts n warps that are through with what this thread knows to be written; and: n warps have counted, what they wrote is there.
+HOPPER_DEVICE void count_for(int *count, int n) {
+    asm volatile("red.release.gpu.global.add.s32 [%0], %1;\n" ::"l"(count), "r"(n) : "memory");
+}
 HOPPER_DEVICE bool have_counted(const int *count, int n) {
     int x;
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];\n" : "=r"(x) : "l"(count) : "memory");

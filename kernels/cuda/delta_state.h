@@ -139,18 +139,18 @@ HOPPER_DEVICE void state_store(const float (&h)[64], float *to, int64_t ld, int 
 
 // The loop begins with U of its chunk made: the products with the queries hide the packing of W, and U of
 // the next chunk hides the writing of outputs. Behind the last chunk U is made of what lies in the stage.
-// boundaries: states are written where chunks begin that are a multiple of so many.
-template <int queries, bool gated, bool output, bool boundaries>
+// boundaries: states are written where chunks begin that are a multiple of so many. segmented: not all rows are whole.
+template <int queries, bool gated, bool output, bool boundaries, bool segmented>
 HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delta_shared *m) {
     const int warp = held(threadIdx.x / 32 - 4), part = warp / 4,
               lane = held(threadIdx.x % 32); // warps 0-7
     const int first = 16 * warp + lane / 4;  // this thread's first value, in the block
     const int width = (task.kind == TASK_TRANSITION ? s.K : s.V - task.block * WIDTH) - 64 * part;
     const bool values = task.kind != TASK_TRANSITION;
-    if (task.waits)
+    if (segmented && task.waits)
         wait_for_kernel_before();
     float h[64];
-    if (output && task.from_ld == 0 && width > 0)
+    if (segmented && output && task.from_ld == 0 && width > 0)
         kept_load(h, task.from + (2 * task.block + part) * STATE, 1, warp % 4, lane);
     else
 #pragma unroll
@@ -352,20 +352,17 @@ HOPPER_DEVICE void delta_state(const delta_call &s, const delta_task &task, delt
         wgmma_wait<0>();
     }
     const int after = here(threadIdx.x) / 32 - 4, own = here(threadIdx.x) % 32;
-    if (task.kind == TASK_TRANSITION)
-        transition_store(h, power_of_two(m->exponent), (__half *)task.to, after, own);
-    else if (task.to && task.to_ld == 0) {
-        if (width > 0)
+    if (segmented && task.to && task.to_ld == 0) { // for the scan
+        if (task.kind == TASK_TRANSITION)
+            transition_store(h, power_of_two(m->exponent), (__half *)task.to, after, own);
+        else if (width > 0)
             kept_store(h, task.to + (2 * task.block + after / 4) * STATE, 1, after % 4, own);
+        __syncwarp();
+        if (own == 0)
+            count_for(m->ready, 1);
     } else if (task.to)
         state_store(h, task.to + task.block * WIDTH + 64 * (after / 4), task.to_ld, s.K, width,
                     after % 4, own);
-    if (int *ready = m->ready) {
-        __threadfence();
-        __syncwarp();
-        if (own == 0)
-            atomicAdd(ready, 1);
-    }
 }
 
 #endif

@@ -122,12 +122,41 @@ __device__ static delta_end end_of(const delta_call &s, int keep, int i) {
         const int heads = s.paired ? keep : all, unit = i / each;
         return {0, unit % heads, 1 + unit / heads, i % each, s.paired};
     }
-    const int heads = all - keep, others = heads * (s.segments - 2), n = i - 2 * kept,
+    const int inner = s.segments - 2, others = (all - keep) * inner, n = i - 2 * kept,
               unit = n % others;
-    return {0, keep + unit % heads, 1 + unit / heads, n / others, false};
+    return {0, keep + unit / inner, 1 + unit % inner, n / others, false};
 }
 
-// What this block does. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
+// What follows from row, head, block and chunks.
+__device__ static void place_task(const delta_call &s, const delta_row &row, delta_task *t) {
+    t->key_head = t->head / (s.H / s.Hk);
+    t->token = row.token0 + t->first * s.tokens;
+    t->left = row.tokens - t->first * s.tokens;
+    t->gates = gates_of(s, row, t->head, t->first);
+    t->boundary =
+        s.states + ((int64_t)row.boundary0 * s.H + t->head) * s.K * s.ldstates + t->block * WIDTH;
+}
+
+// What this block does of calls in one pass: a whole row of a head.
+__device__ static void whole_row(const delta_call &s, float *state, int64_t ld, delta_task *t) {
+    const int per_row = s.H * s.value_blocks, i = blockIdx.x % per_row;
+    const delta_row row = row_of(s, blockIdx.x / per_row);
+    t->kind = TASK_OUTPUT;
+    t->block = i % s.value_blocks;
+    t->head = i / s.value_blocks;
+    t->first = 0;
+    t->last = row.chunks;
+    t->to = state + ((int64_t)row.state * s.H + t->head) * s.K * ld;
+    t->from = t->to;
+    t->from_ld = t->to_ld = ld;
+    t->peers = 1;
+    t->exponent = 0;
+    t->waits = false;
+    t->ready = NULL;
+    place_task(s, row, t);
+}
+
+// What this block does of calls in two passes. First pass: segment 0 of every row with its outputs, and ends and transitions of the others
 // but the last; second pass: outputs of the others. shared: a float a thread.
 template <bool gated>
 __device__ static bool task_of(const delta_call &s, bool first_pass, segment_space space,
@@ -184,7 +213,6 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
     const delta_row row = row_of(s, place);
     const int segments = segments_of(s, row);
     segment = segment < 0 ? segments - 1 : segment;
-    t->key_head = t->head / (s.H / s.Hk);
     t->first = segment == 0 ? 0 : layout.first + (segment - 1) * layout.rest;
     t->last = min(row.chunks, layout.first + segment * layout.rest);
     const int64_t head = (int64_t)row.state * s.H + t->head,
@@ -214,10 +242,8 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
                 if (threadIdx.x == 0)
                     space.exponent[piece] = gone ? NOTHING_LEFT : t->exponent;
                 if (gone) {
-                    if (threadIdx.x == 0) {
-                        __threadfence();
-                        atomicAdd(t->ready, (int)STATE_WARPS);
-                    }
+                    if (threadIdx.x == 0)
+                        count_for(t->ready, STATE_WARPS);
                     return false;
                 }
             } else if (gone) {
@@ -227,11 +253,7 @@ __device__ static bool task_of(const delta_call &s, bool first_pass, segment_spa
             }
         }
     t->waits = !first_pass && segment > 0;
-    t->token = row.token0 + t->first * s.tokens;
-    t->left = row.tokens - t->first * s.tokens;
-    t->gates = gates_of(s, row, t->head, t->first);
-    t->boundary =
-        s.states + ((int64_t)row.boundary0 * s.H + t->head) * s.K * s.ldstates + t->block * WIDTH;
+    place_task(s, row, t);
     return true;
 }
 
