@@ -10,8 +10,9 @@
 //                H <- 2^c . (H_ + K^T U)     or A^T U + K^T V
 //
 // N strictly below the diagonal, scores of queries up to it. No tile is needed twice, one for the start and one for the
-// end, as 2^c goes to the state. Where a channel decays by more than 2^-22 decays are folded in by running
-// products, E and Q anchored at the part's start, A and K at its end (`strong`): H_ = H, and the decay stands between.
+// end, as 2^c goes to the state. Where a channel decays by more than 2^-22 (`strong`), E and Q are anchored at the part's start, A
+// and K at its end: H_ = H, and the decay stands between. Scores then come from quarters with anchors of their own
+// (make_quarters), or decays are folded in by running products (make_strong).
 #ifndef DELTOP_CUDA_ERASE_ROWS_H
 #define DELTOP_CUDA_ERASE_ROWS_H
 
@@ -19,7 +20,7 @@
 
 enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 };
 
-#define MILD_PART  (-22.0f) // least log2 decay of a part
+#define MILD_PART  (-22.0f) // least log2 decay of a part, or of a quarter, around its anchor
 #define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for second terms
 
 // W: type of the decays. What a part is made in, in bytes. Tiles are panels of 16 rows of 64 fp16 numbers (bfloat16 as
