@@ -19,8 +19,8 @@
 typedef enum { RANDOM_KEYS, FOUR_KEYS, ONE_KEY, ZERO_KEYS } key_kind;
 // NONE; WEAK: about -1e-3 a token; LOGISTIC: ln of a sigmoid, as gates start; MIXED: -500 to 0 side by side; TRAINED: as
 // `deltop bench` has them (bench/recurrence_inputs.c), every fourth head hardly forgets; SILENCE: 2^-20 in 500 tokens, and nothing
-// is written after the first 64 micro-steps: what a segment leaves of a state is all there is.
-typedef enum { NO_GATE, WEAK, LOGISTIC, MIXED, TRAINED, SILENCE } gate_kind;
+// is written after the first 64 micro-steps: what a segment leaves of a state is all there is. PAUSE: the same until the last 64.
+typedef enum { NO_GATE, WEAK, LOGISTIC, MIXED, TRAINED, SILENCE, PAUSE } gate_kind;
 
 enum { ROWS = 16 };
 struct problem {
@@ -83,6 +83,8 @@ static const problem checks[] = {
     {"trained gates, 2 micro-steps", 1, 2000, 8, 8, 128, 64, 2, TRAINED, RANDOM_KEYS, 2, 9},
     {"silence, 3 segments", 1, 1500, 2, 2, 128, 128, 1, SILENCE, RANDOM_KEYS, 1, 3},
     {"silence, 4 segments, 3 steps", 1, 1500, 3, 3, 96, 80, 3, SILENCE, RANDOM_KEYS, 1, 4},
+    {"pause, 12 segments", 1, 6000, 2, 2, 128, 128, 1, PAUSE, RANDOM_KEYS, 1, 12},
+    {"pause, 40 segments, 2 steps", 1, 6000, 2, 1, 128, 200, 2, PAUSE, RANDOM_KEYS, 1, 40},
     {"600 rows, 3 segments", 600, 256, 1, 1, 32, 32, 1, TRAINED, RANDOM_KEYS, 1, 3},
     {"20 segments", 1, 4000, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 2, 20},
     {"uneven rows", 8, 0, 2, 2, 128, 128, 1, NO_GATE, RANDOM_KEYS, 1, 1, 0, ODD_ROWS},
@@ -208,13 +210,14 @@ struct inputs {
         for (long i = 0; i < M * p.H * p.V; i++)
             v.push_back(rounded(gauss()));
         for (long i = 0; i < M * p.H; i++)
-            beta.push_back(p.gate == SILENCE && i / p.H >= 64 ? 0.0f
-                           : p.beta_max < 0                   ? (float)-p.beta_max
-                                            : (float)(p.beta_max / (1 + exp(-(double)gauss()))));
+            beta.push_back(
+                p.gate >= SILENCE && i / p.H >= 64 && (p.gate == SILENCE || i / p.H < M - 64) ? 0.0f
+                : p.beta_max < 0 ? (float)-p.beta_max
+                                 : (float)(p.beta_max / (1 + exp(-(double)gauss()))));
         for (long i = 0; i < T * p.H; i++) {
             static const float mixed[] = {0, -1e-6f, -1e-3f, -5, -500, -0.02f};
             const float x = gauss();
-            decay.push_back(p.gate == SILENCE                    ? -20 * logf(2) / 500
+            decay.push_back(p.gate >= SILENCE                    ? -20 * logf(2) / 500
                             : p.gate == TRAINED                  ? trained(x, i % p.H, p.H)
                             : p.gate == LOGISTIC                 ? -log1pf(expf(-x))
                             : p.gate == MIXED && uniform() < 0.1 ? mixed[(int)(uniform() * 6)]

@@ -3,7 +3,7 @@
 //   nvcc -std=c++17 -O3 -I. -gencode arch=compute_90a,code=sm_90a -o erase_rate bench/erase_rate.cu kernels/cuda/erase_{half,exact,scalar}.cu
 //   ./erase_rate check [NAME ...]            relative L2 errors of outputs and states; exit status 1 above what is allowed
 //   ./erase_rate time [NAME | SLOTS_MB SEGMENTS STAGES [NAME]]
-//                                            medians of 20 calls by events, cut as the program does or as said; 0 stages:
+//                                            medians of 20 calls by events, in one stretch or in as many as MB of slots ask for; 0 stages:
 //                                            in parts, -1: fused, -2: wide keys (erase_scalar.h), where there are such kernels
 // Inputs are made on the device: unit keys, gates of -0.01 to -3 a token and channel but every fourth head, which
 // hardly decays, or as trained ones (bounded); RWKV-7's a = -rate b.

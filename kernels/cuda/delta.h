@@ -39,7 +39,7 @@ typedef struct delta_plan {
 delta_plan delta_plan_for(const delta_call *s, int processors, int segments);
 
 // Floats of scratch that delta_run needs for a plan: gates of all chunks (1.7 KB a chunk and head), and with segments
-// 128 (64 + V) + 1, V in whole 64, for every segment and head, those of rows of a single segment included.
+// 128 (64 + V) + 2, V in whole 64, for every segment and head, those of rows of a single segment included.
 size_t delta_scratch(const delta_call *s, const delta_plan *plan);
 
 // q [tokens, Hk K], k [tokens n_h, Hk K], v [tokens n_h, H V], o [tokens, H V], beta [tokens n_h, H], decay

@@ -34,7 +34,7 @@ HOPPER_DEVICE bool have_counted(const int *count, int n) {
 HOPPER_DEVICE int exponent_within(int i) {
     return min(max(i, -MOST_EXPONENT), (int)MOST_EXPONENT);
 }
-// 2^i, -126 <= i <= 127.
+// 2^i, -126 <= i <= 128 (infinity).
 HOPPER_DEVICE float power_of_two(int i) {
     return __uint_as_float((uint32_t)(127 + i) << 23);
 }

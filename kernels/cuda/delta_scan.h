@@ -26,8 +26,12 @@ struct scan_shared {
 
 // H in fp16 is fine as long as its largest number is within these (bits of halves: 2^-4, 2^13); so no product is looked at twice
 // as a rule.
-enum { SCAN_SMALL = 0x2c00, SCAN_LARGE = 0x7000, LEAST_SIZE = -40 };
+enum { SCAN_SMALL = 0x2c00, SCAN_LARGE = 0x7000 };
 
+// 2^size as a float, infinite from 2^128 on.
+HOPPER_DEVICE float scan_scale(int size) {
+    return power_of_two(min(max(size, -126), 128));
+}
 HOPPER_DEVICE void scan_pack(uint32_t (&to)[32], const float (&h)[64]) {
 #pragma unroll
     for (int i = 0; i < 32; i++)
@@ -51,7 +55,7 @@ HOPPER_DEVICE void scan_resize(float (&h)[64], int *size) {
         most = max(most, x < 0x7f800000u ? x : 0);
     }
     most = __reduce_max_sync(~0u, most);
-    const int now = min(max(*size + (int)(most >> 23) - 127, (int)LEAST_SIZE), (int)MOST_EXPONENT),
+    const int now = exponent_within(*size + (int)(most >> 23) - 127),
               step = *size - now; // by halves: 2^step may not be a number
 #pragma unroll
     for (int i = 0; i < 64; i++)
@@ -80,6 +84,7 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
     const int64_t parts = parts_of(s.V), next = heads * parts * STATE;
     float *end = space.ends + (head * parts + blockIdx.y) * STATE;
     const int *ready = space.ready + head;
+    // Counts begin at zero: the first pass has waited for the kernel that sees to that before it let this one begin.
     if (warp == SCAN_WARPS) {
         // A lane looks out for segments `lane` and lane + 32, for all of them at a time.
         bool there[2] = {};
@@ -134,14 +139,15 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
         const int exponent = m->exponent[stage];
         if (exponent != NOTHING_LEFT) {
             const uint32_t most = scan_most(before);
-            if (most < SCAN_SMALL || most > SCAN_LARGE) {
+            // Where nothing is written and nothing erased h stays, and what has decayed is in the size alone.
+            if (most < SCAN_SMALL || most > SCAN_LARGE || size < -MOST_EXPONENT) {
                 scan_resize(h, &size);
                 scan_pack(before, h);
             }
-            const float by = power_of_two(size);
+            const float by = scan_scale(size);
             size -= exponent; // of M_s H as it comes
             const uint32_t panels = shared_address(m->m[stage]);
-            kept_load(to, m->own[stage], power_of_two(-size), warp, lane);
+            kept_load(to, m->own[stage], scan_scale(-size), warp, lane);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -153,7 +159,7 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
             wgmma_wait<0>();
         } else { // nothing is left but what is no number
             if (at)
-                kept_store(h, at, power_of_two(size), warp, lane);
+                kept_store(h, at, scan_scale(size), warp, lane);
             kept_load(to, m->own[stage], 1, warp, lane);
 #pragma unroll
             for (int i = 0; i < 64; i++)
@@ -170,10 +176,10 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
         if (segment + 1 < last)
             hop(odd, even, segment + 1);
         else
-            kept_store(odd, end + segment * next, power_of_two(size), warp, lane);
+            kept_store(odd, end + segment * next, scan_scale(size), warp, lane);
     }
     if (last % 2)
-        kept_store(even, end + (last - 1) * next, power_of_two(size), warp, lane);
+        kept_store(even, end + (last - 1) * next, scan_scale(size), warp, lane);
 #endif
 }
 

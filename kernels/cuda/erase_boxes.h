@@ -47,7 +47,9 @@ ERASE_DEVICE void fetch_part(const erase_call &s, const part_inputs &x, const pa
         const int row = (int)t0;
         stretch_expect(barrier, (F::PAIR ? 4 : 2) * F::TILE + PART * F::DECAY_LINE +
                                     (VALUES ? VALUE_TILE : 0));
-        box_fetch(barrier, part + F::DECAYS, &maps.decay, 0, h, row);
+        box_fetch(barrier, part + F::FIRST_DECAYS, &maps.decay, 0, h, row);
+        if (F::HALVED)
+            box_fetch(barrier, part + F::DECAYS, &maps.decay, 0, h, row + F::DECAY_ROWS);
 #pragma unroll
         for (int i = 0; i < F::K / 64; i++) {
             const int to = part + i * F::PANEL, at = 64 * i;
@@ -74,6 +76,7 @@ ERASE_DEVICE void fetch_part(const erase_call &s, const part_inputs &x, const pa
                                    m.ld * 2, rows, there ? 2 * (s.K - 64 * i) : 0);
         }
     };
+    // ERASE_KEY never comes here (erase_run.h, marches): its decays may be halved.
     fetch_panel<F::DECAY_LINE, false>(
         part + F::DECAYS, (const char *)((const W *)s.decay.p + t0 * s.decay.ld + (int64_t)h * s.K),
         s.decay.ld * (int)sizeof(W), rows, (int)sizeof(W) * s.K);

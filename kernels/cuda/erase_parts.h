@@ -10,8 +10,9 @@ template <class F> constexpr int make_shared() {
     return PARTS * F::BYTES + 128;
 }
 // A block for each head (x) and PARTS parts (y), each the business of one warp.
+// Of ERASE_KEY at most 128 registers a thread, so that a block fits in beside one of march_pairs.
 template <class F>
-__global__ void __launch_bounds__(FUSED_THREADS, 2)
+__global__ void __launch_bounds__(FUSED_THREADS, F::PAIR ? 2 : 4)
     make_parts(erase_call s, part_inputs x, const __grid_constant__ part_maps maps,
                unsigned char *slots) {
     SHARED_MEMORY(stage);

@@ -39,11 +39,15 @@ template <int KEYS, bool PAIR_, class W_> struct part_form {
     static constexpr int TOGETHER = PAIR ? 1 : 2, LINK = SLOT, LINK_REST = LINK + 512,
                          LINK_QUERY = LINK + 1024, LINKED = SLOT + (PAIR ? 0 : 1536),
                          SLOTS = (TOGETHER - 1) * SLOT + LINKED;
-    // N takes the place of T and the flags, decays as fetched that of all behind tiles.
-    static constexpr int DECAYS = T, DECAY_LINE = K * (int)sizeof(W),
-                         DECAYS_END = DECAYS + PART * DECAY_LINE,
+    // N takes the place of T and the flags, decays as fetched that of all behind tiles; floats of ERASE_KEY there that of half the
+    // rows, the first of which lie where E will be made.
+    static constexpr bool HALVED = !PAIR && sizeof(W) == 4;
+    static constexpr int DECAYS = T, DECAY_LINE = K * (int)sizeof(W), FIRST_DECAYS = HALVED ? E : T,
+                         DECAY_ROWS = HALVED ? PART / 2 : PART, // of a fetch
+        DECAYS_END = DECAYS + DECAY_ROWS * DECAY_LINE,
                          BYTES = ((LINKED > DECAYS_END ? LINKED : DECAYS_END) + 1023) / 1024 * 1024;
     static_assert(N_LINE * 4 * PART >= 1024 + 16, "room for T and the flags");
+    static_assert(!HALVED || DECAY_ROWS * DECAY_LINE == TILE, "half the decays fill a tile");
     static_assert(BYTES % 1024 == 0 && TILE % 1024 == 0, "where boxes may go (erase_boxes.h)");
 };
 
@@ -105,7 +109,8 @@ template <class F> struct part_maker {
         *place(tile, half, r) = pack2(x.x, x.y);
     }
     ERASE_DEVICE float2 decay(int half, int r) const {
-        return two_decays(part + F::DECAYS + r * F::DECAY_LINE +
+        return two_decays(part + (r < F::DECAY_ROWS ? F::FIRST_DECAYS : F::DECAYS) +
+                              r % F::DECAY_ROWS * F::DECAY_LINE +
                               (64 * half + 2 * (threadIdx.x % 32)) * (int)sizeof(typename F::W),
                           typename F::W());
     }
@@ -287,7 +292,6 @@ ERASE_DEVICE void keep_n(const part_maker<F> &m, float beta, const float *first,
 // Tiles anchored in the middle, and their scores on tensor cores. l: decays summed.
 template <class F>
 ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta) {
-    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int h = 0; h < F::K / 64; h++) {
         const float2 c = make_float2(0.5f * l[h][PART - 1].x, 0.5f * l[h][PART - 1].y);
@@ -339,14 +343,17 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
     keep_n<F>(m, beta, e[WITH][0], e[WITH][0] + 2, e[WITH][1] + 2);
 }
 
-// Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, an integer; what rows
-// take from other quarters goes by way of the end of a quarter between them, where no factor is above 1: from the first half to the
+// Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, whole powers of two from
+// the part's end, so that moving K there does not round it again; what rows
+// take from other quarters goes by way of the end of a quarter between them, where no factor is above 2^0.5: from the first half to the
 // second by the end of the first, within a half by the end of its first quarter. The tiles then go to the part's start and end, as
-// make_strong leaves them.
+// make_strong makes them there.
 template <class F>
 static __device__ __noinline__ void make_quarters(unsigned char *part, float beta) {
     const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64, QUARTER = PART / 4;
+    // Factors of the part, down to 2^-33, are no halves: times powers of two, which scores then lose.
+    constexpr float ROW_MORE = 8, COLUMN_MORE = 11, LESS = 0x1p-19f;
     const int lane = threadIdx.x % 32;
     float2 l[HALVES][PART], anchor[HALVES][4];
     sum_decays(m, l);
@@ -356,23 +363,23 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
     static_assert(F::P + 16 * F::K <= F::BYTES, "room for factors");
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
-        auto between = [&](float2 a, float2 b) {
-            const float2 x = exp2_of(make_float2(a.x - b.x, a.y - b.y));
+        auto between = [&](float2 a, float2 b, float more = 0) {
+            const float2 x = exp2_of(make_float2(a.x - b.x + more, a.y - b.y + more));
             return pack2(x.x, x.y);
         };
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const float2 start = i ? l[h][i * QUARTER - 1] : make_float2(0, 0),
-                         end = l[h][(i + 1) * QUARTER - 1],
-                         c = make_float2(rintf(0.5f * (start.x + end.x)),
-                                         rintf(0.5f * (start.y + end.y))),
+                         end = l[h][(i + 1) * QUARTER - 1], all = l[h][PART - 1],
+                         c = make_float2(all.x - rintf(all.x - 0.5f * (start.x + end.x)),
+                                         all.y - rintf(all.y - 0.5f * (start.y + end.y))),
                          in_half = l[h][i < 2 ? QUARTER - 1 : 3 * QUARTER - 1],
                          midway = l[h][PART / 2 - 1];
             anchor[h][i] = c;
             factors[(2 * i * HALVES + h) * 32 + lane] =
                 i % 2 ? between(c, in_half) : between(in_half, c);
             factors[((2 * i + 1) * HALVES + h) * 32 + lane] =
-                i < 2 ? between(midway, c) : between(c, midway);
+                i < 2 ? between(midway, c, COLUMN_MORE) : between(c, midway, ROW_MORE);
 #pragma unroll
             for (int r = i * QUARTER; r < (i + 1) * QUARTER; r++) {
                 const float2 up = exp2_of(make_float2(l[h][r].x - c.x, l[h][r].y - c.y)),
@@ -449,6 +456,9 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
         e[1][i + 2] = below ? e_half[1][i + 2] : e[1][i + 2];
         q[1][i + 2] = below ? q_half[1][i + 2] : q[1][i + 2];
     }
+#pragma unroll
+    for (int i = 2; i < 4; i++)
+        e_part[i] *= LESS, q_part[i] *= LESS;
     keep_lower(part + F::P, q[0], q_part + 2, q[1] + 2, false);
     keep_n<F>(m, beta, e[0], e_part + 2, e[1] + 2);
 #pragma unroll

@@ -112,9 +112,9 @@ static part_inputs inputs_of(const steps *x, int64_t first) {
 }
 
 // Tensor maps of [row][head][column] from a row on, by the driver's maker, so that nothing is linked against the driver.
-// panel: columns of a box, of fp16 in the layout of tiles.
-static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int panel,
-                          bool tiles) {
+// panel, rows: of a box; tiles: fp16 in their layout.
+static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int panel, bool tiles,
+                          int rows = PART) {
     static PFN_cuTensorMapEncodeTiled_v12000 encode;
     if (!encode) {
         void *f = NULL;
@@ -129,7 +129,7 @@ static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int
                      size[3] = {(cuuint64_t)width, (cuuint64_t)(m.cols / width),
                                 (cuuint64_t)(m.rows - first)},
                      step[2] = {(cuuint64_t)width * each, (cuuint64_t)m.ld * each};
-    const cuuint32_t box[3] = {(cuuint32_t)panel, 1, PART}, every[3] = {1, 1, 1};
+    const cuuint32_t box[3] = {(cuuint32_t)panel, 1, (cuuint32_t)rows}, every[3] = {1, 1, 1};
     return encode(map,
                   m.esize == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
                   3, (char *)m.p + first * m.ld * m.esize, size, step, box, every,
@@ -149,7 +149,7 @@ template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, i
     TRY(map_of(&maps->q, x->q, first, K, 64, true));
     TRY(map_of(&maps->k, x->k, first, K, 64, true));
     TRY(map_of(&maps->v, x->v, first, x->s.V, VALUE_COLUMNS, true));
-    TRY(map_of(&maps->decay, x->decay, first, K, F::K, false));
+    TRY(map_of(&maps->decay, x->decay, first, K, F::K, false, F::DECAY_ROWS));
     if (F::PAIR) {
         TRY(map_of(&maps->a, x->a, first, K, 64, true));
         TRY(map_of(&maps->b, x->b, first, K, 64, true));
@@ -186,6 +186,11 @@ template <class Kernel> static cudaError_t take_shared(Kernel kernel, int bytes)
     TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                 cudaSharedmemCarveoutMaxShared);
+}
+// Registers of a thread, 0 where nobody knows.
+template <class Kernel> static int registers_of(Kernel kernel) {
+    cudaFuncAttributes a;
+    return cudaFuncGetAttributes(&a, kernel) == cudaSuccess ? a.numRegs : 0;
 }
 // `beside` what was launched before, as soon as all of its blocks have begun (let_next_begin).
 template <class... Parameters, class... Arguments>
@@ -244,6 +249,12 @@ static cudaError_t run_march(const erase_job *j, const part_stretch &x, erase_se
     const auto kernel = marching<G, OUTPUTS>();
     typedef march_room<G, OUTPUTS> room;
     TRY(take_shared(kernel, room::BYTES));
+    if constexpr (OUTPUTS &&
+                  !F::PAIR) { // else its warps would wait for each other's registers for ever
+        static const int registers = registers_of(kernel);
+        if (registers != 65536 / PAIR_REGISTERS_AS_OF)
+            return cudaErrorLaunchOutOfResources;
+    }
     const unsigned tiles = column_blocks(x.s.V) + (OUTPUTS ? 0 : column_blocks(x.s.K));
     seg.from = first;
     return launch_beside(beside, kernel, dim3((unsigned)x.s.H * tiles, (unsigned)n),
