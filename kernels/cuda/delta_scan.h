@@ -55,7 +55,7 @@ HOPPER_DEVICE void scan_resize(float (&h)[64], int *size) {
         most = max(most, x < 0x7f800000u ? x : 0);
     }
     most = __reduce_max_sync(~0u, most);
-    const int now = exponent_within(*size + (int)(most >> 23) - 127),
+    const int now = max(*size + (int)(most >> 23) - 127, -(int)MOST_EXPONENT),
               step = *size - now; // by halves: 2^step may not be a number
 #pragma unroll
     for (int i = 0; i < 64; i++)
