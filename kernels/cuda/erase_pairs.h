@@ -92,7 +92,7 @@ template <class F> ERASE_DEVICE uint64_t step_of(uint64_t tile, int i) {
     return tile + i / 4 * (F::PANEL / 16) + 2 * (i % 4);
 }
 
-// The state: of a segment from `start` (or from zeros, or the identity) to `end_state`.
+// The state: of a segment from `start` (or from zeros, or the identity) to `end_state`, if it is wanted.
 template <class F, bool OUTPUTS>
 ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int head, int column,
                               int width, int first, int last, const float *start, int64_t start_ld,
@@ -276,7 +276,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
 #pragma unroll
     for (int i = 0; i < K / 2; i++) {
         spoiled = fmaf(H[i], 0.0f, spoiled);
-        if (channel(i) < s.K && value(i) < width)
+        if (end_state && channel(i) < s.K && value(i) < width)
             end_state[channel(i) * end_ld + value(i)] = H[i] / size;
     }
     if (OUTPUTS)
@@ -443,12 +443,14 @@ __global__ void __launch_bounds__(OUTPUTS ? PAIR_REGISTERS_AS_OF : 32 * pair_map
         const float *start = segment == 0 ? state.row((int64_t)h * s.K)
                              : OUTPUTS    ? of_segment(seg.ends, segment - 1)
                                           : NULL;
-        float *end_state = seg.n == 1
-                               ? state.row((int64_t)h * s.K)
+        // With outputs, ends of segments between the first and the last were made before, and are being read.
+        float *end_state = OUTPUTS && segment == seg.n - 1 ? state.row((int64_t)h * s.K)
+                           : OUTPUTS && segment > 0
+                               ? NULL
                                : of_segment(transition ? seg.transitions : seg.ends, segment);
         carry_pairs<F, OUTPUTS>(s, bytes, h, column, width, first, last, start,
                                 segment == 0 ? state.ld : width, transition, end_state,
-                                seg.n == 1 ? state.ld : width, marks);
+                                OUTPUTS && segment == seg.n - 1 ? state.ld : width, marks);
         return;
     }
     if (OUTPUTS && warp < map::USERS) {

@@ -286,7 +286,8 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
             TRY(stretch_of<F>(j, plan, space, i + 1, &next));
             TRY(run_make<F>(j, next, plan->ahead));
         }
-        TRY(keep_end(j, seg));
+        if (F::PAIR) // march_pairs has brought it there
+            TRY(keep_end(j, seg));
     }
     return cudaSuccess;
 }

@@ -28,15 +28,25 @@ static __global__ void __launch_bounds__(SCAN_THREADS) scan_ends(erase_call s, e
             const int k = tid / 2 + 128 * turn;
             if (k >= s.K)
                 break;
-#pragma unroll 4
-            for (int x = 0; x < s.K; x += 4) {
-                const float4 m = *(const float4 *)(M + (int64_t)k * s.K + x);
-                const float w[4] = {m.x, m.y, m.z, m.w};
+            // Eight loads on their way at a time: they take longer than what is done with them.
+            for (int x0 = 0; x0 < s.K; x0 += 32) {
+                float4 m[8];
 #pragma unroll
-                for (int i = 0; i < 4; i++)
+                for (int n = 0; n < 8; n++)
+                    m[n] = x0 + 4 * n < s.K
+                               ? __ldg((const float4 *)(M + (int64_t)k * s.K + x0 + 4 * n))
+                               : make_float4(0, 0, 0, 0);
 #pragma unroll
-                    for (int j = 0; j < 8; j++)
-                        sum[turn][j] += w[i] * H[x + i][half + j];
+                for (int n = 0; n < 8; n++) {
+                    if (x0 + 4 * n >= s.K)
+                        continue;
+                    const float w[4] = {m[n].x, m[n].y, m[n].z, m[n].w};
+#pragma unroll
+                    for (int i = 0; i < 4; i++)
+#pragma unroll
+                        for (int j = 0; j < 8; j++)
+                            sum[turn][j] += w[i] * H[x0 + 4 * n + i][half + j];
+                }
             }
         }
         __syncthreads();
