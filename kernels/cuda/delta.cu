@@ -8,6 +8,7 @@
 #include "kernels/cuda/delta_task.h"
 
 #include "kernels/cuda/delta.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/tensor_map.h"
 
 #include <string.h>
@@ -142,34 +143,17 @@ template <int queries, bool gated, bool boundaries, bool segmented>
 static cudaError_t launch_chunks(const delta_call &s, const delta_maps &maps, bool first_pass,
                                  int64_t blocks, segment_space space, float *state, int64_t ld,
                                  cudaStream_t stream) {
-    const auto kernel = delta_chunks<queries, gated, boundaries, segmented>;
-    cudaError_t r = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         sizeof(delta_shared));
-    if (r != cudaSuccess)
-        return r;
-    cudaLaunchAttribute with[2] = {};
-    with[0].id = cudaLaunchAttributeClusterDimension;
-    with[0].val.clusterDim = {first_pass && s.paired ? 2u : 1u, 1, 1};
-    with[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    with[1].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = (unsigned)blocks;
-    launch.blockDim = DELTA_THREADS;
-    launch.dynamicSmemBytes = sizeof(delta_shared);
-    launch.stream = stream;
-    launch.attrs = with;
-    launch.numAttrs = 2;
-    return cudaLaunchKernelEx(&launch, kernel, s, maps, first_pass, space, state, ld);
+    const launch_form form = {(unsigned)blocks, DELTA_THREADS, sizeof(delta_shared),
+                              first_pass && s.paired ? 2 : 1, true};
+    return launch_as(form, stream, delta_chunks<queries, gated, boundaries, segmented>, s, maps,
+                     first_pass, space, state, ld);
 }
 
 template <int queries, bool gated, bool boundaries>
 static cudaError_t run(const delta_call &s, const delta_maps &maps, int chunks, segment_space space,
                        float *state, int64_t ld, cudaStream_t stream) {
     const int64_t outputs = (int64_t)s.H * s.value_blocks; // of a segment
-    // As much shared memory as the next kernel wants, so that multiprocessors need not be empty to change over.
-    cudaError_t r =
-        cudaFuncSetAttribute(make_gates<gated>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                             cudaSharedmemCarveoutMaxShared);
+    cudaError_t r = leave_shared(make_gates<gated>);
     if (r != cudaSuccess)
         return r;
     make_gates<gated><<<dim3((unsigned)chunks, (unsigned)((s.H + GATES_HEADS - 1) / GATES_HEADS)),

@@ -10,6 +10,7 @@
 #define DELTOP_CUDA_DELTA_SCAN_H
 
 #include "kernels/cuda/delta_kept.h"
+#include "kernels/cuda/launch.h"
 
 enum {
     SCAN_WARPS = 4, // that multiply
@@ -184,21 +185,12 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
 }
 
 static cudaError_t launch_scan(const delta_call &s, segment_space space, cudaStream_t stream) {
-    cudaError_t r = cudaFuncSetAttribute(scan_segments, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         sizeof(scan_shared));
-    if (r != cudaSuccess)
-        return r;
-    cudaLaunchAttribute with[1] = {};
-    with[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    with[0].val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3((unsigned)(s.longer[2] * s.H), (unsigned)parts_of(s.V));
-    launch.blockDim = SCAN_THREADS;
-    launch.dynamicSmemBytes = sizeof(scan_shared);
-    launch.stream = stream;
-    launch.attrs = with;
-    launch.numAttrs = 1;
-    return cudaLaunchKernelEx(&launch, scan_segments, s, space, s.decay != NULL);
+    const launch_form form = {{(unsigned)(s.longer[2] * s.H), (unsigned)parts_of(s.V)},
+                              SCAN_THREADS,
+                              sizeof(scan_shared),
+                              0,
+                              true};
+    return launch_as(form, stream, scan_segments, s, space, s.decay != NULL);
 }
 
 #endif

@@ -9,8 +9,9 @@
 #include "kernels/cuda/erase_parts.h"
 #include "kernels/cuda/erase_prepare.h"
 #include "kernels/cuda/erase_scan.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/tensor_map.h"
 
-#include <cudaTypedefs.h>
 #include <type_traits>
 
 #define TRY(r)                                                                                     \
@@ -111,34 +112,18 @@ static part_inputs inputs_of(const steps *x, int64_t first) {
     return part_inputs{from(x->q), from(x->k), from(x->a), from(x->b), from(x->v)};
 }
 
-// Tensor maps of [row][head][column] from a row on, by the driver's maker, so that nothing is linked against the driver.
-// panel, rows: of a box; tiles: fp16 in their layout.
-static cudaError_t map_of(CUtensorMap *map, mat m, int64_t first, int width, int panel, bool tiles,
-                          int rows = PART) {
-    static PFN_cuTensorMapEncodeTiled_v12000 encode;
-    if (!encode) {
-        void *f = NULL;
-        cudaDriverEntryPointQueryResult found;
-        TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
-                                             &found));
-        if (found != cudaDriverEntryPointSuccess)
-            return cudaErrorNotSupported;
-        encode = (PFN_cuTensorMapEncodeTiled_v12000)f;
-    }
-    const cuuint64_t each = (cuuint64_t)m.esize,
-                     size[3] = {(cuuint64_t)width, (cuuint64_t)(m.cols / width),
-                                (cuuint64_t)(m.rows - first)},
-                     step[2] = {(cuuint64_t)width * each, (cuuint64_t)m.ld * each};
-    const cuuint32_t box[3] = {(cuuint32_t)panel, 1, (cuuint32_t)rows}, every[3] = {1, 1, 1};
-    return encode(map,
-                  m.esize == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-                  3, (char *)m.p + first * m.ld * m.esize, size, step, box, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  tiles ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
-               ? cudaSuccess
-               : cudaErrorInvalidValue;
+// Tensor maps of [row][head][column] from a row on. panel, rows: of a box; tiles: fp16 in their layout.
+static cudaError_t map_rows(CUtensorMap *map, mat m, int64_t first, int width, int panel,
+                            bool tiles, int rows = PART) {
+    const cuuint64_t each = (cuuint64_t)m.esize;
+    return map_tensor(
+        map, m.esize == 2 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+        (char *)m.p + first * m.ld * m.esize,
+        {(cuuint64_t)width, (cuuint64_t)(m.cols / width), (cuuint64_t)(m.rows - first)},
+        {(cuuint64_t)width * each, (cuuint64_t)m.ld * each},
+        {(cuuint32_t)panel, 1, (cuuint32_t)rows},
+        tiles ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 }
 // Left empty on devices whose kernels do without (erase_boxes.h).
 template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, int64_t first) {
@@ -146,13 +131,13 @@ template <class F> static cudaError_t maps_of(part_maps *maps, const steps *x, i
     if (!has_boxes())
         return cudaSuccess;
     const int K = x->s.K;
-    TRY(map_of(&maps->q, x->q, first, K, 64, true));
-    TRY(map_of(&maps->k, x->k, first, K, 64, true));
-    TRY(map_of(&maps->v, x->v, first, x->s.V, VALUE_COLUMNS, true));
-    TRY(map_of(&maps->decay, x->decay, first, K, F::K, false, F::DECAY_ROWS));
+    TRY(map_rows(&maps->q, x->q, first, K, 64, true));
+    TRY(map_rows(&maps->k, x->k, first, K, 64, true));
+    TRY(map_rows(&maps->v, x->v, first, x->s.V, VALUE_COLUMNS, true));
+    TRY(map_rows(&maps->decay, x->decay, first, K, F::K, false, F::DECAY_ROWS));
     if (F::PAIR) {
-        TRY(map_of(&maps->a, x->a, first, K, 64, true));
-        TRY(map_of(&maps->b, x->b, first, K, 64, true));
+        TRY(map_rows(&maps->a, x->a, first, K, 64, true));
+        TRY(map_rows(&maps->b, x->b, first, K, 64, true));
     }
     return cudaSuccess;
 }
@@ -181,34 +166,11 @@ template <class F, bool OUTPUTS> constexpr auto marching() {
 template <class F, bool OUTPUTS>
 using march_room = std::conditional_t<F::PAIR, ring_map<F, OUTPUTS>, pair_map<F, OUTPUTS>>;
 
-// Multiprocessors that have this kernel leave all the room they can to shared memory, so that another one fits in beside it.
-template <class Kernel> static cudaError_t take_shared(Kernel kernel, int bytes) {
-    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                cudaSharedmemCarveoutMaxShared);
-}
 // Registers of a thread, 0 where nobody knows.
 template <class Kernel> static int registers_of(Kernel kernel) {
     cudaFuncAttributes a;
     return cudaFuncGetAttributes(&a, kernel) == cudaSuccess ? a.numRegs : 0;
 }
-// `beside` what was launched before, as soon as all of its blocks have begun (let_next_begin).
-template <class... Parameters, class... Arguments>
-static cudaError_t launch_beside(bool beside, void (*kernel)(Parameters...), dim3 grid, int threads,
-                                 int shared, cudaStream_t stream, Arguments... arguments) {
-    cudaLaunchAttribute with = {};
-    with.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    with.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = grid;
-    launch.blockDim = (unsigned)threads;
-    launch.dynamicSmemBytes = (size_t)shared;
-    launch.stream = stream;
-    launch.attrs = &with;
-    launch.numAttrs = beside ? 1 : 0;
-    return cudaLaunchKernelEx(&launch, kernel, Parameters(arguments)...);
-}
-
 // Tokens that are made into parts together, then gone through; `slots`: theirs.
 struct part_stretch {
     int64_t first;
@@ -230,11 +192,13 @@ static cudaError_t stretch_of(const erase_job *j, const erase_plan *plan, const 
 
 template <class F>
 static cudaError_t run_make(const erase_job *j, const part_stretch &x, bool beside) {
-    TRY(take_shared(make_parts<F>, make_shared<F>()));
-    TRY(launch_beside(beside, make_parts<F>,
-                      dim3((unsigned)x.s.H, (unsigned)((x.s.chunks + PARTS - 1) / PARTS)),
-                      FUSED_THREADS, make_shared<F>(), j->stream, x.s, inputs_of(&j->s, x.first),
-                      x.maps, x.slots));
+    TRY(leave_shared(make_parts<F>));
+    const launch_form form = {{(unsigned)x.s.H, (unsigned)((x.s.chunks + PARTS - 1) / PARTS)},
+                              FUSED_THREADS,
+                              make_shared<F>(),
+                              0,
+                              beside};
+    TRY(launch_as(form, j->stream, make_parts<F>, x.s, inputs_of(&j->s, x.first), x.maps, x.slots));
     j->done(j->done_ctx, "parts");
     return cudaSuccess;
 }
@@ -248,7 +212,7 @@ static cudaError_t run_march(const erase_job *j, const part_stretch &x, erase_se
     static_assert(G::SLOTS == F::SLOTS, "one march for all decays");
     const auto kernel = marching<G, OUTPUTS>();
     typedef march_room<G, OUTPUTS> room;
-    TRY(take_shared(kernel, room::BYTES));
+    TRY(leave_shared(kernel));
     if constexpr (OUTPUTS &&
                   !F::PAIR) { // else its warps would wait for each other's registers for ever
         static const int registers = registers_of(kernel);
@@ -257,10 +221,10 @@ static cudaError_t run_march(const erase_job *j, const part_stretch &x, erase_se
     }
     const unsigned tiles = column_blocks(x.s.V) + (OUTPUTS ? 0 : column_blocks(x.s.K));
     seg.from = first;
-    return launch_beside(beside, kernel, dim3((unsigned)x.s.H * tiles, (unsigned)n),
-                         32 * room::WARPS, room::BYTES, j->stream, x.s, x.maps.v, x.slots,
-                         as<float>(j->state),
-                         as<bf16>(mat_rows(j->o, x.first, j->o.rows - x.first)), space->marks, seg);
+    const launch_form form = {
+        {(unsigned)x.s.H * tiles, (unsigned)n}, 32 * room::WARPS, room::BYTES, 0, beside};
+    return launch_as(form, j->stream, kernel, x.s, x.maps.v, x.slots, as<float>(j->state),
+                     as<bf16>(mat_rows(j->o, x.first, j->o.rows - x.first)), space->marks, seg);
 }
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {

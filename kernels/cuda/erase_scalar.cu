@@ -4,6 +4,7 @@
 #include "kernels/cuda/erase_scalar_march.h"
 #include "kernels/cuda/erase_scalar_prepare.h"
 #include "kernels/cuda/erase_scalar_scan.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/tensor_map.h"
 
 // Microseconds of a chunk in a block that makes segments' ends, one that makes outputs; of the scan a segment.
@@ -69,19 +70,8 @@ int erase_scalar_segments(const erase_job *j, int chunks, int processors, double
 template <bool OUTPUTS, int PEERS, class... Args>
 static cudaError_t launch_walk(dim3 grid, cudaStream_t stream, Args... args) {
     void (*kernel)(Args...) = scalar_march<OUTPUTS, PEERS>;
-    TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             sizeof(scalar_walk)));
-    cudaLaunchAttribute pair = {};
-    pair.id = cudaLaunchAttributeClusterDimension;
-    pair.val.clusterDim = {PEERS, 1, 1};
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = grid;
-    launch.blockDim = WALK_THREADS;
-    launch.dynamicSmemBytes = sizeof(scalar_walk);
-    launch.stream = stream;
-    launch.attrs = &pair;
-    launch.numAttrs = 1;
-    return cudaLaunchKernelEx(&launch, kernel, args...);
+    const launch_form form = {grid, WALK_THREADS, sizeof(scalar_walk), PEERS, false};
+    return launch_as(form, stream, kernel, args...);
 }
 template <bool OUTPUTS, class... Args>
 static cudaError_t march_blocks(bool pairs, dim3 grid, cudaStream_t stream, Args... args) {

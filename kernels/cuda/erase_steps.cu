@@ -4,6 +4,8 @@
 
 #include "kernels/cuda/erase_scalar.h"
 
+#include <algorithm>
+
 enum {
     MOST_K = 256,
     NARROW_K = 128,    // of the kernels for one decay a head
@@ -72,7 +74,7 @@ static erase_plan plan_for(backend *be, const erase_job *j, const erase_sizes *z
     plan.ahead = plan.way == ERASE_PARTS && z->ahead && 2 * blocks > of(be)->processors &&
                  most > 1 && (stretches > 1 || all >= AHEAD_CHUNKS);
     if (plan.ahead)
-        stretches = stretches > 1 ? (all + most / 2 - 1) / (most / 2) : 2;
+        stretches = std::max<int64_t>(2, (all + most / 2 - 1) / (most / 2));
     plan.chunks = (int)((all + stretches - 1) / stretches);
     if (scalar) {
         plan.segments = erase_scalar_segments(j, plan.chunks, of(be)->processors, us);

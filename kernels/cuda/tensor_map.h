@@ -8,11 +8,14 @@
 
 // The driver's maker of tensor maps, so that nothing is linked against the driver: a tensor of AXES axes, the innermost
 // without gaps; step: bytes from index to index of the others; part: the box, whose rows are 128 bytes, exchanged as
-// swizzle() of wgmma.h says. What lies outside the tensor is read as 0.
+// swizzle() of wgmma.h says, or as they are (no swizzle). promotion: what a miss brings to the L2 cache. What lies outside the
+// tensor is read as 0.
 template <int AXES>
-static cudaError_t map_tensor(CUtensorMap *map, CUtensorMapDataType type, const void *p,
-                              const cuuint64_t (&size)[AXES], const cuuint64_t (&step)[AXES - 1],
-                              const cuuint32_t (&part)[AXES]) {
+static cudaError_t
+map_tensor(CUtensorMap *map, CUtensorMapDataType type, const void *p,
+           const cuuint64_t (&size)[AXES], const cuuint64_t (&step)[AXES - 1],
+           const cuuint32_t (&part)[AXES], CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B,
+           CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B) {
     static PFN_cuTensorMapEncodeTiled_v12000 encode;
     if (!encode) {
         void *f = NULL;
@@ -25,8 +28,7 @@ static cudaError_t map_tensor(CUtensorMap *map, CUtensorMapDataType type, const 
     }
     const cuuint32_t every[5] = {1, 1, 1, 1, 1};
     return encode(map, type, AXES, (void *)p, size, step, part, every,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS
                ? cudaSuccess
                : cudaErrorInvalidValue;

@@ -11,6 +11,7 @@
 #define DELTOP_CUDA_TILE_PRODUCT_H
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/wgmma.h"
 
@@ -264,23 +265,10 @@ static inline cudaError_t tile_map(CUtensorMap *map, mat m, int box) {
 
 template <int SUMS, class K, class C>
 static cudaError_t tile_launch(backend *be, K kernel, const C &call) {
-    const int bytes = sizeof(tile_shared<SUMS>);
-    cudaError_t r =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (r != cudaSuccess)
-        return r;
-    cudaLaunchAttribute with = {};
-    with.id = cudaLaunchAttributeClusterDimension;
-    with.val.clusterDim = {2, 1, 1};
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = (unsigned)(of(be)->processors / 2 * 2);
-    launch.blockDim = TILE_THREADS;
-    launch.dynamicSmemBytes = (size_t)bytes;
-    launch.stream = of(be)->stream;
-    launch.attrs = &with;
-    launch.numAttrs = 1;
+    const launch_form form = {(unsigned)(of(be)->processors / 2 * 2), TILE_THREADS,
+                              sizeof(tile_shared<SUMS>), 2, false};
     of(be)->launches++;
-    return cudaLaunchKernelEx(&launch, kernel, call);
+    return launch_as(form, of(be)->stream, kernel, call);
 }
 
 #endif
