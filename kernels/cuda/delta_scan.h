@@ -128,12 +128,12 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
     }
     while (!have_counted(ready, STATE_WARPS * s.value_blocks))
         __nanosleep(64);
-    // H^T 2^-size of one segment's end and the next one's by turns, so that one is on its way out while products make the other.
-    float even[64], odd[64];
+    float h[64];  // H^T 2^-size
     int size = 0; // of the warp
-    auto hop = [&](float(&h)[64], float(&to)[64], int segment) {
+    kept_load(h, end, 1, warp, lane);
+    for (int segment = 1; segment < last; segment++) {
         const int stage = segment % SCAN_STAGES;
-        float *at = segment > 1 ? end + (segment - 1) * next : NULL; // that of the first is there
+        end += next;
         uint32_t before[32];
         scan_pack(before, h);
         barrier_wait(&m->full[stage], (segment - 1) / SCAN_STAGES & 1);
@@ -145,42 +145,29 @@ __global__ void __launch_bounds__(SCAN_THREADS, 1)
                 scan_resize(h, &size);
                 scan_pack(before, h);
             }
-            const float by = scan_scale(size);
             size -= exponent; // of M_s H as it comes
             const uint32_t panels = shared_address(m->m[stage]);
-            kept_load(to, m->own[stage], scan_scale(-size), warp, lane);
+            kept_load(h, m->own[stage], scan_scale(-size), warp, lane);
             wgmma_fence();
 #pragma unroll
             for (int j = 0; j < 8; j++)
-                wgmma<128>::rs<0>(to, before + 4 * j,
+                wgmma<128>::rs<0>(h, before + 4 * j,
                                   desc_k(panels + j / 4 * WIDTH * 128) + 2 * (j % 4), 1);
             wgmma_commit();
-            if (at)
-                kept_store(h, at, by, warp, lane);
             wgmma_wait<0>();
         } else { // nothing is left but what is no number
-            if (at)
-                kept_store(h, at, scan_scale(size), warp, lane);
-            kept_load(to, m->own[stage], 1, warp, lane);
+            float own[64];
+            kept_load(own, m->own[stage], 1, warp, lane);
 #pragma unroll
             for (int i = 0; i < 64; i++)
-                to[i] += 0.0f * h[i];
+                h[i] = own[i] + 0.0f * h[i];
             size = 0;
         }
         __syncwarp();
         if (arrives(lane))
             barrier_arrive(&m->empty[stage]);
-    };
-    kept_load(even, end, 1, warp, lane);
-    for (int segment = 1; segment < last; segment += 2) {
-        hop(even, odd, segment);
-        if (segment + 1 < last)
-            hop(odd, even, segment + 1);
-        else
-            kept_store(odd, end + segment * next, scan_scale(size), warp, lane);
+        kept_store(h, end, scan_scale(size), warp, lane);
     }
-    if (last % 2)
-        kept_store(even, end + (last - 1) * next, scan_scale(size), warp, lane);
 #endif
 }
 
