@@ -313,6 +313,10 @@ template <class T> static bool check(const problem &p, int stages) {
     if (stages <= 0 && stages != SCALAR &&
         s.plan.way != (stages == FUSED ? ERASE_FUSED : ERASE_PARTS))
         return true;
+    // Halves in chunks without second terms: such calls take steps (erase_steps.cu).
+    if (sizeof(T) == 2 && stages > 0 && p.erase == ERASE_KEY && p.decay != DECAY_CHANNEL &&
+        fabs(p.beta) > 1)
+        return true;
     std::vector<double> q = host<T>(s.j.s.q), k = host<T>(s.j.s.k), v = host<T>(s.j.s.v), g,
                         S = host<float>(s.j.state), beta, a, b;
     if (p.decay != DECAY_NONE)

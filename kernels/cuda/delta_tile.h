@@ -4,6 +4,7 @@
 #define DELTOP_CUDA_DELTA_TILE_H
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/held.h"
 #include "kernels/cuda/wgmma.h"
 
 enum {
@@ -154,12 +155,6 @@ template <bool output> HOPPER_DEVICE unsigned char *second_term(delta_shared *m,
 // Byte offset in `o` of 8 values, piece 0..15, of a query: two panels, as the copy engine takes them.
 template <int queries> HOPPER_DEVICE uint32_t output_place(int query, int piece) {
     return piece / 8 * queries * 128 + swizzle(query, piece % 8);
-}
-
-// x as a number that stays in a register. What follows from threadIdx is otherwise fetched anew at every use, and that
-// fetch waits behind all loads and stores the warp has under way: 300 cycles a chunk.
-HOPPER_DEVICE int held(int x) {
-    return __shfl_sync(~0u, x, threadIdx.x % 32);
 }
 
 // x, as far as the compiler knows made just here: what follows from it is not kept, and spilled, from chunk to chunk.

@@ -104,6 +104,11 @@ struct erase_segments {
     float *ends;        // [segment][H][K][V]
     float *transitions; // [segment][H][K][K]
     int from; // the first of a launch: erase_parts.h makes outputs of segment 0 beside the ends of others
+    int more; // chunks that the first segment has more than others
+
+    __host__ __device__ int begin(int i) const {
+        return i * per + (i > 0 ? more : 0);
+    }
 };
 
 // Blocks: heads x blocks of values (x), segments (y). OUTPUTS: all of it, from the ends of the segments before;
@@ -126,7 +131,7 @@ __global__ void __launch_bounds__(32 * MARCH_WARPS)
     const bool transition = tile >= blocks;
     if (transition && part == 0)
         return; // the state itself is known there
-    const int first = part * seg.per, last = min(first + seg.per, s.chunks);
+    const int first = seg.begin(part), last = min(seg.begin(part + 1), s.chunks);
     const int width = transition ? s.K : s.V;
     const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS,
               mine = column + warp * COLUMNS;

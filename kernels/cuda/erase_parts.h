@@ -27,12 +27,13 @@ __global__ void __launch_bounds__(FUSED_THREADS, F::PAIR ? 2 : 4)
     fetch_part<F, false>(s, x, maps, smem_address(own), 0, barrier, h, h / (s.H / s.Hk), 0, t0);
     const float beta = take_beta<F>(s, h, t0);
     part_wait(barrier, 0);
-    make_part<F>(own, beta);
     const int second = warp % F::TOGETHER;
+    make_part<F>(own, beta, second);
     if (F::TOGETHER == 2) {
         pair_wait(1 + warp / 2);
         if (second)
             make_link<F>(own);
+        pair_wait(1 + warp / 2); // it has changed the first one, too
     }
     __syncwarp();
     stretch_keep(slots + (part / F::TOGETHER * s.H + h) * F::SLOTS + second * F::SLOT, own,
@@ -79,30 +80,35 @@ template <int N> struct ring_place {
             at = 0, parity ^= 1;
     }
 };
+// The same of a ring whose length a launch says.
+struct run_ring {
+    int n, at = 0;
+    uint32_t parity = 0;
+    ERASE_DEVICE void step() {
+        if (++at == n)
+            at = 0, parity ^= 1;
+    }
+};
 // Every lane is done with what the barrier is for.
 ERASE_DEVICE void arrive(uint64_t *barrier) {
     __syncwarp();
     if (arrives(threadIdx.x % 32))
         mark_arrive(barrier);
 }
-// What a state is multiplied by before each part, by one warp. stages: the ring, TOGETHER parts a stage, `apart` bytes from one
-// to the next.
-template <class F, class map, int TOGETHER>
-ERASE_DEVICE void carry_factors(uint64_t *full, uint64_t *scaled, unsigned char *stages, int apart,
-                                int first, int last) {
+// What a state is multiplied by before each part, by one warp. stages: the ring.
+template <class F, class map>
+ERASE_DEVICE void carry_factors(uint64_t *full, uint64_t *scaled, unsigned char *stages, int first,
+                                int last) {
     constexpr int MINE = F::K / 32; // channels of a lane
     float waiting[MINE];            // 2^c of the part before, or 1
 #pragma unroll
     for (int i = 0; i < MINE; i++)
         waiting[i] = 1;
     ring_place<map::RING> ring;
-    for (int part = first; part < last; part += TOGETHER, ring.step()) {
+    for (int part = first; part < last; part++, ring.step()) {
         mark_wait(full + ring.at, ring.parity);
         unsigned char *stage = stages + ring.at * map::STAGE;
-#pragma unroll
-        for (int i = 0; i < TOGETHER; i++)
-            factor_before<F>(waiting, stage + map::PART_AT + i * apart,
-                             (float *)(stage + map::BEFORE) + i * F::K);
+        factor_before<F>(waiting, stage + map::PART_AT, (float *)(stage + map::BEFORE));
         arrive(scaled + ring.at);
     }
 }
@@ -279,7 +285,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
               tiles = blocks + (OUTPUTS ? 0 : (s.K + MARCH_COLUMNS - 1) / MARCH_COLUMNS);
     const int h = blockIdx.x / tiles, tile = blockIdx.x % tiles, segment = seg.from + blockIdx.y;
     const bool transition = tile >= blocks;
-    const int first = segment * seg.per, last = min(first + seg.per, s.chunks);
+    const int first = seg.begin(segment), last = min(seg.begin(segment + 1), s.chunks);
     const int width = transition ? s.K : s.V;
     const int column = (tile - (transition ? blocks : 0)) * MARCH_COLUMNS, group = warp % GROUPS,
               mine = column + group * COLUMNS;
@@ -317,7 +323,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         return;
     }
     if (warp == map::WARPS - 2) {
-        carry_factors<F, map, 1>(full, scaled, stage_of(0), 0, first, last);
+        carry_factors<F, map>(full, scaled, stage_of(0), first, last);
         return;
     }
     const uint32_t own_values = lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2);

@@ -9,6 +9,7 @@
 #define DELTOP_CUDA_ERASE_PTX_H
 
 #include "kernels/cuda/arrivals.h"
+#include "kernels/cuda/held.h"
 
 #include <stdint.h>
 
@@ -29,6 +30,13 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t *a, const
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+__device__ __forceinline__ void mma_bf16_at(float *d, const uint32_t (&a)[4], uint32_t b0,
+                                            uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, "
+        "%6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 // Shared memory by addresses, and a number that is not made anew where it is used.
 __device__ __forceinline__ float2 shared_float2(uint32_t address) {
     float2 x;
@@ -68,6 +76,19 @@ __device__ __forceinline__ int shared_int(uint32_t address) {
 __device__ __forceinline__ uint32_t once(uint32_t x) {
     asm volatile("" : "+r"(x));
     return x;
+}
+// Whether the phase of that parity has ended.
+__device__ __forceinline__ bool mark_try(uint32_t b, uint32_t parity) {
+    uint32_t ended = 0;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.b32 %0, 1, 0, p;\n}\n"
+                 : "=r"(ended)
+                 : "r"(b), "r"(parity)
+                 : "memory");
+#endif
+    return ended;
 }
 // Barriers by address.
 __device__ __forceinline__ void mark_wait_at(uint32_t b, uint32_t parity) {

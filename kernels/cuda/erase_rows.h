@@ -10,9 +10,12 @@
 //                H <- 2^c . (H_ + K^T U)     or A^T U + K^T V
 //
 // N strictly below the diagonal, scores of queries up to it. No tile is needed twice, one for the start and one for the
-// end, as 2^c goes to the state. Where a channel decays by more than 2^-22 (`strong`), E and Q are anchored at the part's start, A
-// and K at its end: H_ = H, and the decay stands between. Scores then come from quarters with anchors of their own
-// (make_quarters), or decays are folded in by running products (make_strong).
+// end, as 2^c goes to the state. Of ERASE_KEY c is a little off the middle, so that states go through two parts at a time
+// (anchor_of, make_link).
+//
+// Where a channel decays by more than 2^-22, scores come from quarters with anchors of their own (make_quarters), or decays
+// are folded in by running products (make_strong). Of ERASE_KEY such a channel has an anchor all the same, or forgets; of
+// ERASE_PAIR (`strong`) E and Q are anchored at the part's start, A and K at its end: H_ = H, and the decay stands between.
 #ifndef DELTOP_CUDA_ERASE_ROWS_H
 #define DELTOP_CUDA_ERASE_ROWS_H
 
@@ -21,6 +24,7 @@
 enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 };
 
 #define MILD_PART  (-22.0f) // least log2 decay of a part, or of a quarter, around its anchor
+#define FORGOTTEN  (-26.0f) // of ERASE_KEY's channel in a part: with less it takes nothing along
 #define LARGE_PART 0.5f     // an entry of T off the diagonal that asks for second terms
 
 // W: type of the decays. What a part is made in, in bytes. Tiles are panels of 16 rows of 64 fp16 numbers (bfloat16 as
@@ -37,7 +41,8 @@ template <int KEYS, bool PAIR_, class W_> struct part_form {
                          P = OUTPUTS_ONLY, P_K = P + 512, SLOT = PAIR ? P_K + 512 : P_K;
     // Parts that states go through together (erase_pairs.h): a link (make_link) stands behind the second.
     static constexpr int TOGETHER = PAIR ? 1 : 2, LINK = SLOT, LINK_REST = LINK + 512,
-                         LINK_QUERY = LINK + 1024, LINKED = SLOT + (PAIR ? 0 : 1536),
+                         BETWEEN = LINK + 1024, LINK_QUERY = BETWEEN + 2 * K,
+                         LINKED = PAIR ? SLOT : LINK_QUERY + 512,
                          SLOTS = (TOGETHER - 1) * SLOT + LINKED;
     // N takes the place of T and the flags, decays as fetched that of all behind tiles; floats of ERASE_KEY there that of half the
     // rows, the first of which lie where E will be made.
@@ -79,6 +84,18 @@ ERASE_DEVICE int operand_at(int i, int j) {
     return (i % 8 * 4 + j % 8 / 2) * 16 + (i / 8 + j / 8 * 2) * 4 + j % 2 * 2;
 }
 
+// The same of a part's scores, and of four numbers of a lane at once: as right operands where states go through parts in pairs.
+template <class F> ERASE_DEVICE int score_at(int i, int j) {
+    return F::PAIR ? operand_at(i, j)
+                   : (i % 8 * 4 + j % 8 / 2) * 16 + (j / 8 + i / 8 * 2) * 4 + j % 2 * 2;
+}
+template <class F>
+ERASE_DEVICE void keep_scores(unsigned char *to, uint32_t first, uint32_t below, uint32_t above,
+                              uint32_t last) {
+    *(uint4 *)(to + threadIdx.x % 32 * 16) =
+        F::PAIR ? make_uint4(first, below, above, last) : make_uint4(first, above, below, last);
+}
+
 // Decays of two channels in one row, and as bits of their type.
 ERASE_DEVICE float2 two_decays(const unsigned char *p, bf16) {
     return two_bf16(*(const uint32_t *)p);
@@ -117,6 +134,11 @@ template <class F> struct part_maker {
     ERASE_DEVICE float *n(int i, int j) const {
         return (float *)(part + F::T) + i * F::N_LINE + j;
     }
+    // For make_link; a power of two is a bfloat16 number.
+    ERASE_DEVICE void keep_whole(int half, float2 x) const {
+        *(uint32_t *)(part + F::BETWEEN + 128 * half + threadIdx.x % 32 * 4) =
+            __float_as_uint(x.x) >> 16 | (__float_as_uint(x.y) & 0xffff0000u);
+    }
     ERASE_DEVICE void keep_middle(int half, float2 x) const {
         *(float2 *)(part + F::MIDDLE + 256 * half + threadIdx.x % 32 * 8) = x;
     }
@@ -129,9 +151,35 @@ ERASE_DEVICE float2 exp2_of(float2 x) {
     return make_float2(fast_exp2(x.x), fast_exp2(x.y));
 }
 
+// Where a channel of ERASE_KEY is anchored, as log2 decays: of E and Q from the part's start, of K to its end. Both are one place,
+// whole powers of two from the end in the first of two parts and from the start in the second, so that what decays between the
+// two anchors is a power of two (make_link). A channel that forgets within the part has E and Q at the start and K at the end.
+// rest: the decay on the other side of the anchor; whole: 2^ of the whole number, or -1 of a channel that forgets.
+struct channel_anchor {
+    float start, end, rest, whole;
+};
+ERASE_DEVICE channel_anchor anchor_of(float all, bool second) {
+    if (!(all >= FORGOTTEN))
+        return {0, 0, 1, -1};
+    const float whole = rintf(0.5f * all), rest = all - whole;
+    return {second ? whole : rest, second ? rest : whole, fast_exp2(rest),
+            __int_as_float((127 + (int)whole) << 23)};
+}
+struct two_anchors {
+    float2 start, end;
+    // Both channels' are kept with the part.
+    template <class F>
+    ERASE_DEVICE two_anchors(const part_maker<F> &m, int half, float2 all, bool second) {
+        const channel_anchor x = anchor_of(all.x, second), y = anchor_of(all.y, second);
+        start = make_float2(x.start, y.start), end = make_float2(x.end, y.end);
+        m.keep_middle(half, make_float2(x.rest, y.rest));
+        m.keep_whole(half, make_float2(x.whole, y.whole));
+    }
+};
+
 // Scores of whatever decays: running products in float32, a row of columns after the other.
 template <class F>
-static __device__ __noinline__ void make_strong(unsigned char *part, float beta) {
+static __device__ __noinline__ void make_strong(unsigned char *part, float beta, bool second) {
     const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64;
     const int lane = threadIdx.x % 32;
@@ -146,10 +194,18 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
             w[h][r] = make_float2(expf(g.x), expf(g.y));
         }
     }
-    __syncwarp(); // decays are read
+    __syncwarp();                                // decays are read
+    float2 start[HALVES] = {}, end[HALVES] = {}; // of anchors
 #pragma unroll
-    for (int h = 0; h < HALVES; h++)
-        m.keep_middle(h, make_float2(expf(all[h].x), expf(all[h].y)));
+    for (int h = 0; h < HALVES; h++) {
+        if constexpr (F::PAIR) {
+            m.keep_middle(h, make_float2(expf(all[h].x), expf(all[h].y)));
+        } else {
+            const float log2e = 1.4426950408889634f;
+            const two_anchors at(m, h, make_float2(log2e * all[h].x, log2e * all[h].y), second);
+            start[h] = at.start, end[h] = at.end;
+        }
+    }
     auto clear = [&](int from, int bytes) {
         for (int i = 16 * lane; i < bytes; i += 512)
             *(uint4 *)(m.part + from + i) = make_uint4(0, 0, 0, 0);
@@ -213,7 +269,7 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
                                    (!query   ? F::S_K
                                     : with_k ? F::P_K
                                              : F::P) +
-                                   operand_at(i, j)),
+                                   score_at<F>(i, j)),
                         sum);
                 else
                     *m.n(i, j) = by * sum;
@@ -223,7 +279,7 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
     __syncwarp();
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
-        float2 p = make_float2(1, 1);
+        float2 p = exp2_of(make_float2(-start[h].x, -start[h].y));
 #pragma unroll
         for (int r = 0; r < PART; r++) {
             float2 e = m.take(E, h, r);
@@ -234,7 +290,7 @@ static __device__ __noinline__ void make_strong(unsigned char *part, float beta)
             m.give(F::E, h, r, e * (F::PAIR ? before : p));
             m.give(F::Q, h, r, m.take(F::Q, h, r) * p);
         }
-        p = make_float2(1, 1);
+        p = exp2_of(make_float2(-end[h].x, -end[h].y));
 #pragma unroll
         for (int r = PART - 1; r >= 0; r--) {
             m.give(F::KK, h, r, m.take(F::KK, h, r) * p);
@@ -269,12 +325,12 @@ ERASE_DEVICE float2 below_diagonal(const float *x, bool strict) {
     return strict ? make_float2(c < r ? x[0] : 0, c + 1 < r ? x[1] : 0)
                   : make_float2(c <= r ? x[0] : 0, c + 1 <= r ? x[1] : 0);
 }
-// As an operand (operand_at).
+// By keep_scores.
+template <class F>
 ERASE_DEVICE void keep_lower(unsigned char *to, const float *first, const float *below,
                              const float *last, bool strict) {
     const float2 a = below_diagonal(first, strict), b = below_diagonal(last, strict);
-    *(uint4 *)(to + threadIdx.x % 32 * 16) =
-        make_uint4(pack2(a.x, a.y), pack2(below[0], below[1]), 0, pack2(b.x, b.y));
+    keep_scores<F>(to, pack2(a.x, a.y), pack2(below[0], below[1]), 0, pack2(b.x, b.y));
 }
 // As N, by each row's beta.
 template <class F>
@@ -291,12 +347,17 @@ ERASE_DEVICE void keep_n(const part_maker<F> &m, float beta, const float *first,
 
 // Tiles anchored in the middle, and their scores on tensor cores. l: decays summed.
 template <class F>
-ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta) {
+ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART], float beta,
+                            bool second) {
 #pragma unroll
     for (int h = 0; h < F::K / 64; h++) {
-        const float2 c = make_float2(0.5f * l[h][PART - 1].x, 0.5f * l[h][PART - 1].y);
+        const float2 all = l[h][PART - 1];
+        float2 c = make_float2(0.5f * all.x, 0.5f * all.y);
+        if constexpr (F::PAIR)
+            m.keep_middle(h, exp2_of(c));
+        else
+            c = two_anchors(m, h, all, second).start;
         float2 up = exp2_of(make_float2(-c.x, -c.y));
-        m.keep_middle(h, exp2_of(c));
 #pragma unroll
         for (int r = 0; r < PART; r++) {
             const float2 now = make_float2(l[h][r].x - c.x, l[h][r].y - c.y),
@@ -335,21 +396,21 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
         }
     }
     constexpr int WITH = KINDS - 1;
-    keep_lower(m.part + F::P, q[WITH][0], q[WITH][0] + 2, q[WITH][1] + 2, false);
+    keep_lower<F>(m.part + F::P, q[WITH][0], q[WITH][0] + 2, q[WITH][1] + 2, false);
     if constexpr (F::PAIR) {
-        keep_lower(m.part + F::P_K, q[0][0], q[0][0] + 2, q[0][1] + 2, false);
-        keep_lower(m.part + F::S_K, e[0][0], e[0][0] + 2, e[0][1] + 2, true);
+        keep_lower<F>(m.part + F::P_K, q[0][0], q[0][0] + 2, q[0][1] + 2, false);
+        keep_lower<F>(m.part + F::S_K, e[0][0], e[0][0] + 2, e[0][1] + 2, true);
     }
     keep_n<F>(m, beta, e[WITH][0], e[WITH][0] + 2, e[WITH][1] + 2);
 }
 
-// Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, whole powers of two from
-// the part's end, so that moving K there does not round it again; what rows
-// take from other quarters goes by way of the end of a quarter between them, where no factor is above 2^0.5: from the first half to the
-// second by the end of the first, within a half by the end of its first quarter. The tiles then go to the part's start and end, as
-// make_strong makes them there.
+// Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, whole powers of two
+// from where the part's own anchor is whole (anchor_of), so that moving a tile there does not round it again; what rows take from
+// other quarters goes by way of the end of a quarter between them, where no factor is above 2^0.5: from the first half to the
+// second by the end of the first, within a half by the end of its first quarter. The tiles then go to the part's anchors.
 template <class F>
-static __device__ __noinline__ void make_quarters(unsigned char *part, float beta) {
+static __device__ __noinline__ void make_quarters(unsigned char *part, float beta,
+                                                  bool second_part) {
     const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64, QUARTER = PART / 4;
     // Factors of the part, down to 2^-33, are no halves: times powers of two, which scores then lose.
@@ -358,6 +419,9 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
     float2 l[HALVES][PART], anchor[HALVES][4];
     sum_decays(m, l);
     __syncwarp(); // decays are read
+    auto whole_from = [&](float all, float c) {
+        return second_part ? rintf(c) : all - rintf(all - c);
+    };
     // Channels' factors of each quarter, in fp16, by which its anchor becomes that of its half, and of the part: the end between.
     uint32_t *factors = (uint32_t *)(part + F::P);
     static_assert(F::P + 16 * F::K <= F::BYTES, "room for factors");
@@ -371,8 +435,8 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
         for (int i = 0; i < 4; i++) {
             const float2 start = i ? l[h][i * QUARTER - 1] : make_float2(0, 0),
                          end = l[h][(i + 1) * QUARTER - 1], all = l[h][PART - 1],
-                         c = make_float2(all.x - rintf(all.x - 0.5f * (start.x + end.x)),
-                                         all.y - rintf(all.y - 0.5f * (start.y + end.y))),
+                         c = make_float2(whole_from(all.x, 0.5f * (start.x + end.x)),
+                                         whole_from(all.y, 0.5f * (start.y + end.y))),
                          in_half = l[h][i < 2 ? QUARTER - 1 : 3 * QUARTER - 1],
                          midway = l[h][PART / 2 - 1];
             anchor[h][i] = c;
@@ -390,7 +454,6 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
                 m.give(F::KK, h, r, k * down);
             }
         }
-        m.keep_middle(h, exp2_of(l[h][PART - 1]));
     }
     __syncwarp();
     // Rows by columns of the first half and of the second as they stand; with factors of their halves; the second half's rows by the
@@ -459,15 +522,18 @@ static __device__ __noinline__ void make_quarters(unsigned char *part, float bet
 #pragma unroll
     for (int i = 2; i < 4; i++)
         e_part[i] *= LESS, q_part[i] *= LESS;
-    keep_lower(part + F::P, q[0], q_part + 2, q[1] + 2, false);
+    keep_lower<F>(part + F::P, q[0], q_part + 2, q[1] + 2, false);
     keep_n<F>(m, beta, e[0], e_part + 2, e[1] + 2);
 #pragma unroll
     for (int h = 0; h < HALVES; h++) {
         const float2 all = l[h][PART - 1];
+        const two_anchors at(m, h, all, second_part);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            const float2 c = anchor[h][i], to_start = exp2_of(c),
-                         to_end = exp2_of(make_float2(all.x - c.x, all.y - c.y));
+            const float2 c = anchor[h][i],
+                         to_start = exp2_of(make_float2(c.x - at.start.x, c.y - at.start.y)),
+                         to_end =
+                             exp2_of(make_float2(all.x - at.end.x - c.x, all.y - at.end.y - c.y));
 #pragma unroll
             for (int r = i * QUARTER; r < (i + 1) * QUARTER; r++) {
                 auto move = [&](int tile, float2 by) {
@@ -526,35 +592,35 @@ template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float 
         to[i] = bits_of(near);
         rest[i] = pack2(t[i].x - kept.x, t[i].y - kept.y);
     }
-    *(uint4 *)(m.part + F::T + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
-    *(uint4 *)(m.part + F::T_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    keep_scores<F>(m.part + F::T, to[0], to[1], to[2], to[3]);
+    keep_scores<F>(m.part + F::T_REST, rest[0], rest[1], rest[2], rest[3]);
     return __any_sync(~0u, most > LARGE_PART);
 }
 
-// What a part takes from writes of the one before, which was made F::BYTES below: with H_ = b . (H + K^T U) of those, b what
-// decays in between,
+// What a part takes from writes of the one before, which was made F::BYTES below: with H_ = b . H + (K b)^T U of those, b what
+// decays from its anchor to this one's,
 //
-//   E H_ = E (b . H) + (E b K^T) U,    Q H_ = (Q b) H + (Q b K^T) U
+//   E H_ = (E b) H + (E (K b)^T) U,    Q H_ = (Q b) H + (Q (K b)^T) U
 //
-// so that both parts read the state that stands before the first. Q becomes Q b; what erases is not rounded again but for
-// the link, and there with a second term where an entry exceeds 0.5.
+// so that both parts read the state that stands before the first. E, Q and the first one's K become E b, Q b and K b: b is a
+// power of two, so that nothing is rounded again. Of a channel that the first part forgets b is 0 but for K, of one that the
+// second forgets for K and H. By the second part's warp; the first one's has to wait for it.
 template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
     const int lane = threadIdx.x % 32;
-    const unsigned char *first = part - F::BYTES;
+    unsigned char *first = part - F::BYTES;
     int *flags = (int *)(part + F::FLAGS);
-    const bool strong = *flags & STRONG, first_strong = *(const int *)(first + F::FLAGS) & STRONG;
     const uint32_t rows = smem_address(part) + lane_row<true>(),
                    cols = smem_address(first) + F::KK + lane_row<false>();
-    auto middle = [&](const unsigned char *of, int i, int g) {
-        return *(const float2 *)(of + F::MIDDLE + 64 * i + 32 * g + lane % 4 * 8);
+    // Of two channels, the pair-th of all, as anchor_of has it.
+    auto whole = [&](const unsigned char *of, int pair) {
+        return two_bf16(*(const uint32_t *)(of + F::BETWEEN + 4 * pair));
     };
-    auto between = [&](int i, int g) {
-        float2 b = make_float2(1, 1);
-        if (!first_strong)
-            b = middle(first, i, g);
-        return strong ? b : b * middle(part, i, g);
+    auto kept = [](float2 a) { return make_float2(fmaxf(a.x, 0), fmaxf(a.y, 0)); };
+    auto size = [](float2 a) { return make_float2(fabsf(a.x), fabsf(a.y)); };
+    auto times = [](uint32_t x, float2 b) {
+        const float2 y = __half22float2(*(const __half2 *)&x) * b;
+        return pack2(y.x, y.y);
     };
-    auto times = [](uint32_t x, float2 b) { return __half22float2(*(const __half2 *)&x) * b; };
     float e[2][4] = {}, q[2][4] = {};
 #pragma unroll 2
     for (int i = 0; i < F::K / 16; i++) {
@@ -562,51 +628,51 @@ template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
         ldmatrix4_at(x, at_step(rows, i) + F::E);
         ldmatrix4_at(y, at_step(rows, i) + F::Q);
         ldmatrix4_at(z, at_step(cols, i));
+        float2 read[2], wrote[2], stays[2];
 #pragma unroll
         for (int g = 0; g < 2; g++) {
-            const float2 b = between(i, g);
-#pragma unroll
-            for (int j = 0; j < 2; j++) {
-                const float2 a = times(x[2 * g + j], b), c = times(y[2 * g + j], b);
-                x[2 * g + j] = pack2(a.x, a.y), y[2 * g + j] = pack2(c.x, c.y);
-            }
+            const int pair = 8 * i + 4 * g + lane % 4;
+            const float2 a = whole(first, pair), b = whole(part, pair);
+            read[g] = kept(a) * size(b), wrote[g] = size(a) * size(b);
+            stays[g] = make_float2(b.x > 0 ? 1 : 0, b.y > 0 ? 1 : 0);
         }
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            z[j] = times(z[j], wrote[j % 2]);
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             multiply_at(e[j], x, z[2 * j], z[2 * j + 1]);
             multiply_at(q[j], y, z[2 * j], z[2 * j + 1]);
         }
-        if (first_strong) // the state itself decays before it is read
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 c = times(y[j], middle(first, i, j / 2));
-                y[j] = pack2(c.x, c.y);
-            }
+        for (int j = 0; j < 4; j++) {
+            x[j] = times(x[j], read[j / 2]), y[j] = times(y[j], read[j / 2]);
+            z[j] = times(z[j], stays[j % 2]);
+        }
+        stmatrix4_at(at_step(rows, i) + F::E, x);
         stmatrix4_at(at_step(rows, i) + F::Q, y);
+        stmatrix4_at(at_step(cols, i), z);
     }
     float most = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++)
         most = fmaxf(most, fabsf(e[i / 4][i % 4]));
-    if (__any_sync(~0u, most > LARGE_PART)) {
-#pragma unroll 1
-        for (int i = 0; i < F::K / 16; i++) {
-            uint32_t x[4], z[4];
-            ldmatrix4_at(x, at_step(rows, i) + F::E);
-            ldmatrix4_at(z, at_step(cols, i));
+    if (__any_sync(~0u, most > LARGE_PART) && lane == 0)
+        *flags |= TWO_TERMS;
+    // As lanes of march_pairs ask for it: of channels 8 i + 2 (l mod 4) + {0, 1}, four i at a time.
+    uint32_t all[F::K / 64];
 #pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float2 a = times(x[j], between(i, j / 2)),
-                             kept = __half22float2(__floats2half2_rn(a.x, a.y));
-                x[j] = pack2(a.x - kept.x, a.y - kept.y);
-            }
-            multiply_at(e[0], x, z[0], z[1]);
-            multiply_at(e[1], x, z[2], z[3]);
-        }
-        if (lane == 0)
-            *flags |= TWO_TERMS;
+    for (int h = 0; h < F::K / 64; h++) {
+        const float2 b = kept(whole(first, 32 * h + lane)) * kept(whole(part, 32 * h + lane));
+        all[h] = __float_as_uint(b.x) >> 16 | (__float_as_uint(b.y) & 0xffff0000u);
     }
-    uint32_t to[4], rest[4];
+    __syncwarp(); // all of it is read
+#pragma unroll
+    for (int h = 0; h < F::K / 64; h++) {
+        const int i = 8 * h + lane / 4;
+        *(uint32_t *)(part + F::BETWEEN + i / 4 * 64 + lane % 4 * 16 + i % 4 * 4) = all[h];
+    }
+    uint32_t to[4], rest[4], queries[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const float *from = e[i / 2] + i % 2 * 2, *query = q[i / 2] + i % 2 * 2;
@@ -614,14 +680,16 @@ template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
         const float2 kept = __half22float2(near);
         to[i] = bits_of(near);
         rest[i] = pack2(from[0] - kept.x, from[1] - kept.y);
-        ((uint32_t *)(part + F::LINK_QUERY + 16 * lane))[i] = pack2(query[0], query[1]);
+        queries[i] = pack2(query[0], query[1]);
     }
-    *(uint4 *)(part + F::LINK + 16 * lane) = make_uint4(to[0], to[1], to[2], to[3]);
-    *(uint4 *)(part + F::LINK_REST + 16 * lane) = make_uint4(rest[0], rest[1], rest[2], rest[3]);
+    keep_scores<F>(part + F::LINK, to[0], to[1], to[2], to[3]);
+    keep_scores<F>(part + F::LINK_REST, rest[0], rest[1], rest[2], rest[3]);
+    keep_scores<F>(part + F::LINK_QUERY, queries[0], queries[1], queries[2], queries[3]);
 }
 
-// Everything of a part that does not depend on the state. beta: of ERASE_KEY, of row `lane`.
-template <class F> ERASE_DEVICE void make_part(unsigned char *part, float beta) {
+// Everything of a part that does not depend on the state. beta: of ERASE_KEY, of row `lane`. second: of two (F::TOGETHER).
+template <class F>
+ERASE_DEVICE void make_part(unsigned char *part, float beta, bool second = false) {
     const part_maker<F> m(part);
     constexpr int HALVES = F::K / 64;
     float2 l[HALVES][PART];
@@ -639,19 +707,19 @@ template <class F> ERASE_DEVICE void make_part(unsigned char *part, float beta) 
     mild = __all_sync(~0u, mild);
     __syncwarp(); // decays are read
     if (mild) {
-        make_mild<F>(m, l, beta);
+        make_mild<F>(m, l, beta, second);
     } else {
         if constexpr (F::PAIR)
-            make_strong<F>(part, beta);
+            make_strong<F>(part, beta, second);
         else if (__all_sync(~0u, quarters))
-            make_quarters<F>(part, beta);
+            make_quarters<F>(part, beta, second);
         else
-            make_strong<F>(part, beta);
+            make_strong<F>(part, beta, second);
     }
     __syncwarp();
     const bool two_terms = make_inverse<F>(m, beta);
     if (threadIdx.x % 32 == 0)
-        *(int *)(part + F::FLAGS) = (two_terms ? TWO_TERMS : 0) | (mild ? 0 : STRONG);
+        *(int *)(part + F::FLAGS) = (two_terms ? TWO_TERMS : 0) | (mild || !F::PAIR ? 0 : STRONG);
 }
 
 #endif

@@ -70,14 +70,27 @@ static erase_call call_of(const steps *x, int tokens, int64_t first, int64_t n) 
     s.beta = gates_of(x->beta, first * p->n_h);
     return s;
 }
-// together: chunks that no segment's end may part.
-static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks,
-                                  int together = 1) {
+static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks) {
     erase_segments seg = {1, chunks, space->ends, space->transitions};
     if (plan->segments > 1) {
-        const int each = plan->segments * together;
-        seg.per = (chunks + each - 1) / each * together;
+        seg.per = (chunks + plan->segments - 1) / plan->segments;
         seg.n = (chunks + seg.per - 1) / seg.per;
+    }
+    return seg;
+}
+// Of parts, `together` of which no segment's end may part. Outputs of the first segment go by the side of ends of others, two
+// of which share a multiprocessor and take an eighth longer: so much longer is the first.
+static erase_segments part_segments(const erase_plan *plan, const erase_space *space, int chunks,
+                                    int together) {
+    erase_segments seg = {1, chunks, space->ends, space->transitions};
+    if (plan->segments > 1) {
+        const int all = (chunks + together - 1) / together, n = plan->segments,
+                  per = n > 2 && together > 1 ? (8 * all + 8 * n) / (8 * n + 1) : (all + n - 1) / n,
+                  more = all - n * per;
+        seg.per = per * together;
+        seg.n = (all + per - 1) / per;
+        if (more > 0)
+            seg.more = more * together, seg.n = n;
     }
     return seg;
 }
@@ -85,9 +98,13 @@ static erase_segments segments_of(const erase_plan *plan, const erase_space *spa
 static cudaError_t scan(const erase_job *j, const erase_call &s, const erase_segments &seg) {
     if (seg.n <= 2)
         return cudaSuccess;
-    scan_ends<<<dim3((unsigned)s.H, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)),
-                SCAN_THREADS, 0, j->stream>>>(s, seg);
-    TRY(cudaGetLastError());
+    TRY(leave_shared(scan_ends));
+    const launch_form form = {{(unsigned)s.H, (unsigned)((s.V + SCAN_COLUMNS - 1) / SCAN_COLUMNS)},
+                              SCAN_THREADS,
+                              0,
+                              0,
+                              has_boxes()};
+    TRY(launch_as(form, j->stream, scan_ends, s, seg));
     j->done(j->done_ctx, "scan");
     return cudaSuccess;
 }
@@ -203,28 +220,37 @@ static cudaError_t run_make(const erase_job *j, const part_stretch &x, bool besi
     return cudaSuccess;
 }
 
-// Segments first .. first + n - 1 of a stretch.
+// Segments first .. first + n - 1 of a stretch. leave_room: for a block of make_parts beside one of these.
 template <class F, bool OUTPUTS>
 static cudaError_t run_march(const erase_job *j, const part_stretch &x, erase_segments seg,
-                             int first, int n, bool beside, const erase_space *space) {
+                             int first, int n, bool beside, bool leave_room,
+                             const erase_space *space) {
     // Slots look the same whatever decays were made of.
     typedef part_form<F::K, F::PAIR, bf16> G;
     static_assert(G::SLOTS == F::SLOTS, "one march for all decays");
     const auto kernel = marching<G, OUTPUTS>();
     typedef march_room<G, OUTPUTS> room;
     TRY(leave_shared(kernel));
-    if constexpr (OUTPUTS &&
-                  !F::PAIR) { // else its warps would wait for each other's registers for ever
+    if constexpr (!F::PAIR) { // else its warps would wait for each other's registers for ever
         static const int registers = registers_of(kernel);
-        if (registers != 65536 / PAIR_REGISTERS_AS_OF)
+        if (registers != PAIR_REGISTERS)
             return cudaErrorLaunchOutOfResources;
     }
     const unsigned tiles = column_blocks(x.s.V) + (OUTPUTS ? 0 : column_blocks(x.s.K));
     seg.from = first;
-    const launch_form form = {
+    launch_form form = {
         {(unsigned)x.s.H * tiles, (unsigned)n}, 32 * room::WARPS, room::BYTES, 0, beside};
-    return launch_as(form, j->stream, kernel, x.s, x.maps.v, x.slots, as<float>(j->state),
-                     as<bf16>(mat_rows(j->o, x.first, j->o.rows - x.first)), space->marks, seg);
+    const view<bf16> o = as<bf16>(mat_rows(j->o, x.first, j->o.rows - x.first));
+    if constexpr (F::PAIR) {
+        return launch_as(form, j->stream, kernel, x.s, x.maps.v, x.slots, as<float>(j->state), o,
+                         space->marks, seg);
+    } else {
+        const int rings = OUTPUTS && !leave_room ? room::RING + 1 : room::RING;
+        static_assert(room::RING + 1 <= room::LONGEST, "room for barriers");
+        form.shared += (rings - room::RING) * room::STAGE;
+        return launch_as(form, j->stream, kernel, x.s, x.maps.v, x.slots, as<float>(j->state), o,
+                         space->marks, seg, rings);
+    }
 }
 template <class F>
 static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const erase_space *space) {
@@ -234,17 +260,18 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
     TRY(stretch_of<F>(j, plan, space, 0, &now));
     TRY(run_make<F>(j, now, false));
     for (int i = 0; i < n; i++, now = next) {
-        const erase_segments seg = segments_of(plan, space, now.s.chunks, F::TOGETHER);
+        const erase_segments seg = part_segments(plan, space, now.s.chunks, F::TOGETHER);
         // Outputs of the first segment beside ends of all but the first and the last, then outputs of the others.
         if (seg.n > 1) {
-            TRY((run_march<F, true>(j, now, seg, 0, 1, false, space)));
+            TRY((run_march<F, true>(j, now, seg, 0, 1, !F::PAIR, plan->ahead, space)));
             if (seg.n > 2)
-                TRY((run_march<F, false>(j, now, seg, 1, seg.n - 2, true, space)));
+                TRY((run_march<F, false>(j, now, seg, 1, seg.n - 2, true, false, space)));
             j->done(j->done_ctx, "segments' ends");
         }
         TRY(scan(j, now.s, seg));
         const int rest = seg.n > 1 ? 1 : 0;
-        TRY((run_march<F, true>(j, now, seg, rest, seg.n - rest, false, space)));
+        TRY((run_march<F, true>(j, now, seg, rest, seg.n - rest, !F::PAIR && seg.n != 2,
+                                plan->ahead, space)));
         j->done(j->done_ctx, "march");
         if (i + 1 < n) {
             TRY(stretch_of<F>(j, plan, space, i + 1, &next));

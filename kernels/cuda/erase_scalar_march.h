@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(WALK_THREADS, 1)
     task.values = tile < blocks;
     if (!task.values && part == 0)
         return; // the state itself is known there
-    task.first = part * seg.per, task.last = min(task.first + seg.per, s.chunks);
+    task.first = seg.begin(part), task.last = min(seg.begin(part + 1), s.chunks);
     task.width = task.values ? s.V : s.K;
     task.column = (tile - (task.values ? 0 : blocks)) * WALK_COLUMNS;
     if (threadIdx.x == 0) {

@@ -4,11 +4,13 @@
 
 #include <cuda_runtime.h>
 
+// threads, shared: of a block; bytes of dynamic shared memory, which the kernel may take from here on. cluster: blocks of one
+// along x, 0: none. beside: may begin before what was launched before is through, once all blocks of that have let it.
 struct launch_form {
     dim3 grid;
-    int threads, shared; // of a block; bytes of dynamic shared memory, which the kernel may take from here on
-    int cluster;         // blocks of one along x; 0: none
-    bool beside;         // may begin before what was launched before is through, once all blocks of that have let it
+    int threads, shared;
+    int cluster;
+    bool beside;
 };
 
 template <class... Parameters, class... Arguments>
