@@ -50,6 +50,7 @@ static const problem checks[] = {
     {"KDA, decays to nothing", ERASE_KEY, 12288, 1, 1, 64, 32, 1, -0.02, -0.04, 1, 3, 0},
     {"KDA, K 40, V 72, 3 segments", ERASE_KEY, 1000, 4, 2, 40, 72, 1, -1e-4, -4, 2, 3, 0},
     {"KDA, near keys", ERASE_KEY, 1500, 2, 1, 128, 128, 1, -1e-6, -1e-2, 2, 2, 0, DECAY_CHANNEL, 3},
+    {"KDA, 2^-22 to 2^-26 a part", ERASE_KEY, 1000, 2, 1, 128, 128, 1, -0.95, -1.12, 0.4, 1, 0},
     {"KDA, mild quarters", ERASE_KEY, 1000, 5, 5, 128, 128, 1, -0.8, -3.4, 2, 1, 0},
     {"KDA, mild quarters, K 48", ERASE_KEY, 1000, 2, 1, 48, 72, 1, -0.8, -3.4, 1, 1, 0},
     {"KDA, mild quarters, near keys", ERASE_KEY, 500, 2, 1, 128, 128, 1, -0.8, -3.4, 2, 1, 0,

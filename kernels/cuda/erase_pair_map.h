@@ -26,8 +26,7 @@ template <class F, bool OUTPUTS> struct pair_map {
     static constexpr int U = F::K / 16 * 512, U_REST = U + 512, NUMBERS = U + 2048,
                          HAND_BYTES = NUMBERS + 16,
                          HANDS_END = HANDS + (OUTPUTS ? HAND * 4 * HAND_BYTES : 0),
-                         STAGES = (HANDS_END + 1023) / 1024 * 1024,
-                         BYTES = STAGES + RING * STAGE;
+                         STAGES = (HANDS_END + 1023) / 1024 * 1024, BYTES = STAGES + RING * STAGE;
     static_assert(FREE + 8 * HAND <= HANDS && HAND_BYTES % 16 == 0, "room for barriers");
     static_assert(VALUES % 1024 == 0 && (PART_AT + F::E) % 1024 == 0, "tiles are aligned");
     static_assert(!OUTPUTS || LINK == VALUES + NEXT + F::LINK, "the link lies behind its slot");

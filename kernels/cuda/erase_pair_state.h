@@ -118,8 +118,8 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
         H[i] = channel(i) >= s.K || value(i) >= width ? 0.0f
                : start                                ? start[channel(i) * start_ld + value(i)]
                                                       : identity && channel(i) == value(i);
-    const uint32_t base = once(smem_address(bytes)), lane16 = once(lane * 16),
-                   channels = k0 * 4, factors = lane % 4 * 16,
+    const uint32_t base = once(smem_address(bytes)), lane16 = once(lane * 16), channels = k0 * 4,
+                   factors = lane % 4 * 16,
                    values = once(lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool first_lane = arrives(lane);
     run_ring ring = {rings};
@@ -160,12 +160,13 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
             most = __hmax2(most, __habs2(*(const __nv_bfloat162 *)&x[i / 4][i % 4]));
         return fmaxf(__low2float(most), __high2float(most)) * power_of_two(log);
     };
-    // The first time, and where what was packed of the state has left the numbers fp16 holds well.
+    // Of what is about to be packed, H times a (which may be 2^-26 of H): the first time, where what was packed of the state is
+    // too small for fp16, and before it grows.
     auto look_closely = [&]() {
         float most = largest_value();
 #pragma unroll
         for (int i = 0; i < K / 2; i++)
-            most = fmaxf(most, fabsf(H[i]));
+            most = fmaxf(most, fabsf(H[i] * lane_factor(a, i)));
         return size_shift(most, log);
     };
     bool closely = true;
@@ -196,7 +197,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
         // Asked early: an answer takes 50 cycles. Factors are there after all else is.
         const bool there = mark_try(base + map::SCALED + 8 * ring.at, ring.parity),
                    handed_before =
-            OUTPUTS && mark_try(base + map::FREE + 8 * turn.at, turn.parity ^ 1);
+                       OUTPUTS && mark_try(base + map::FREE + 8 * turn.at, turn.parity ^ 1);
         uint32_t now[4 * STEPS];
 #pragma unroll
         for (int i = 0; i < 4 * STEPS; i++) {
@@ -322,8 +323,9 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
                 }
                 const __half2 all = __hmax2(most[0], most[1]);
                 const float packed = fmaxf(__low2float(all), __high2float(all));
-                closely = !__any_sync(~0u, packed >= 0x1p-14f);
                 shift = size_shift(fmaxf(packed, largest_value()), log);
+                // What this pair writes is not in it.
+                closely = shift > 0 || !__any_sync(~0u, packed >= 0x1p-14f);
                 until = PAIR_LOOK;
             }
             begin_rows(); // waits for what is under way: tensor cores do one thing behind the other

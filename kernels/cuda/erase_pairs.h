@@ -134,7 +134,7 @@ static_assert(STATE_REGISTERS + READ_REGISTERS + REST_REGISTERS <= 3 * PAIR_REGI
               "shares of a block's registers");
 
 // Blocks: as `march` has them, from segment `from` on; segments and chunks count parts, and are even. One warp multiplies what
-// neighbours decay by into factors, one fetches. rings: pairs in the ring. Launched behind the scan it begins beside that (wait_for_one_before).
+// neighbours decay by into factors, one fetches. rings: pairs in the ring. Launched behind the scan it begins where there is room beside that, or the scan is through (wait_for_one_before).
 template <class F, bool OUTPUTS>
 __global__ void __launch_bounds__(OUTPUTS ? 512 : 256, OUTPUTS ? 1 : 2)
     march_pairs(erase_call s, const __grid_constant__ CUtensorMap v_map, const unsigned char *slots,

@@ -405,7 +405,8 @@ ERASE_DEVICE void make_mild(const part_maker<F> &m, float2 (&l)[F::K / 64][PART]
 }
 
 // Scores where decays are strong, but mild in each quarter of the part. Each quarter has an anchor of its own, whole powers of two
-// from where the part's own anchor is whole (anchor_of), so that moving a tile there does not round it again; what rows take from
+// from where the part's own anchor is whole (anchor_of), so that moving a tile there does not round it again but in channels that
+// forget; what rows take from
 // other quarters goes by way of the end of a quarter between them, where no factor is above 2^0.5: from the first half to the
 // second by the end of the first, within a half by the end of its first quarter. The tiles then go to the part's anchors.
 template <class F>
@@ -603,7 +604,7 @@ template <class F> ERASE_DEVICE bool make_inverse(const part_maker<F> &m, float 
 //   E H_ = (E b) H + (E (K b)^T) U,    Q H_ = (Q b) H + (Q (K b)^T) U
 //
 // so that both parts read the state that stands before the first. E, Q and the first one's K become E b, Q b and K b: b is a
-// power of two, so that nothing is rounded again. Of a channel that the first part forgets b is 0 but for K, of one that the
+// power of two, so that nothing is rounded again (but what falls below fp16's normal numbers). Of a channel that the first part forgets b is 0 but for K, of one that the
 // second forgets for K and H. By the second part's warp; the first one's has to wait for it.
 template <class F> ERASE_DEVICE void make_link(unsigned char *part) {
     const int lane = threadIdx.x % 32;
