@@ -167,8 +167,10 @@ bool case_list_add(case_list *l, const bench_case *c, err *e) {
 static void set_axis(bench_case *c, axis_id axis, int64_t v) {
     if (axis == AXIS_H && c->at[AXIS_HV] == c->at[AXIS_H])
         c->at[AXIS_HV] = v;
-    if (axis == AXIS_DEVICE) // threads are the CPU's
-        c->at[AXIS_THREADS] = v == ON_CUDA ? AXIS_UNSET : 1;
+    if (axis == AXIS_DEVICE) { // threads are the CPU's, one until they are named
+        int64_t threads = c->at[AXIS_THREADS];
+        c->at[AXIS_THREADS] = v == ON_CUDA ? AXIS_UNSET : threads == AXIS_UNSET ? 1 : threads;
+    }
     c->at[axis] = v;
 }
 

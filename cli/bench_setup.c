@@ -24,6 +24,22 @@ static bool axis_given(const bench_options *own, const char *name) {
     return false;
 }
 
+// The second of two lists for one axis would take the place of the first.
+static bool axes_named_once(const bench_options *own, err *e) {
+    for (size_t i = 0; i < own->axes.n; i++)
+        for (size_t k = 0; k < i; k++) {
+            size_t n = strcspn(own->axes.v[i], "=");
+            if (strcspn(own->axes.v[k], "=") == n &&
+                strncmp(own->axes.v[i], own->axes.v[k], n) == 0)
+                return err_set(
+                    e, ERR_USAGE,
+                    "option --axis: \"%s\" and \"%s\" name one axis twice; all its values go "
+                    "into one list",
+                    text_show(own->axes.v[k]), text_show(own->axes.v[i]));
+        }
+    return true;
+}
+
 // --device: cuda moves cases there, in bf16 unless something else was asked for; cpu brings them back;
 // auto takes a GPU that is there, except for suites that are made for a CPU.
 static bool choose_device(const options *o, bench_setting *s, err *e) {
@@ -119,7 +135,7 @@ static bool choose_cases(const options *o, bench_setting *s, err *e) {
     if (strcmp(name, "ci") == 0 && strncmp(o->device, "cuda", 4) == 0)
         name = "ci-gpu"; // what a GPU has to hold against is more and larger
     s->suite = bench_suite_find(name, e);
-    if (!s->suite)
+    if (!s->suite || !axes_named_once(own, e))
         return false;
     // An operation that is asked for by name needs no suite.
     bool alone = axis_given(own, "op") && !options_given(o, "suite");

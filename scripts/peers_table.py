@@ -207,7 +207,10 @@ def markdown(rows, runs, peers, title, notes):
             seconds = f", {run['seconds']} s" if run.get("seconds") else ""
             lines += [f"`{run['command']}`{seconds}.", ""]
     lines += ["Times in ms, medians, bf16 inputs, float32 state. Both sides by CUDA events round each call, calls queued without waiting: deltop's warm",
-              "and cold of both turns, the peer's faster of eager and CUDA graph (`how`). Cold: caches overwritten before each call.", ""]
+              "and cold of both turns, the peer's faster of eager and CUDA graph (`how`). Cold: caches overwritten before each call.", "",
+              "`done at`, `goal`: times this project set itself before the kernels were written; floor: what moving the bytes once takes, or the products; MHz, W: as NVML",
+              "says them at the end of a turn. A peer's calls follow one another for 0.05 s, those of deltop's `bench` have pauses between them: where a peer draws more the card",
+              "lowers its clock, and times at equal clocks would lie nearer together by the ratio of the two.", ""]
     lines += [n + "\n" for n in notes]
     lines += ["| row | shape | deltop | cold | best peer | cold | who, how | deltop against it | done at | goal | floor | error | its error | MHz, its |",
               "|---|---|---:|---:|---:|---:|---|---|---:|---:|---:|---:|---:|---|"]

@@ -48,6 +48,34 @@ static void a_line_with_lists_is_their_product(void **state) {
     case_list_free(&l);
 }
 
+// Axes that do not bear on one another give the same cases in either order.
+static void the_order_of_axes_does_not_matter(void **state) {
+    (void)state;
+    static const char *const axes[] = {"threads=1,2", "device=cpu", "dtype=f64", "T=512,1k", "Hv=8",
+                                       "H=2",         "K=32",       "beta=2",    "form=step"};
+    enum { N = sizeof axes / sizeof *axes };
+    err e = {0};
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < i; k++) {
+            case_list l[2] = {{0}, {0}};
+            for (int order = 0; order < 2; order++) {
+                assert_true(case_list_read(&l[order], "gdn", &e));
+                assert_true(case_list_axis(&l[order], axes[order ? i : k], &e));
+                assert_true(case_list_axis(&l[order], axes[order ? k : i], &e));
+            }
+            assert_int_equal(l[0].n, l[1].n);
+            for (size_t a = 0; a < l[0].n; a++) { // not in the same order
+                size_t b = 0;
+                while (b < l[1].n && memcmp(l[0].v[a].at, l[1].v[b].at, sizeof l[0].v[a].at) != 0)
+                    b++;
+                if (b == l[1].n)
+                    fail_msg("%s and %s: the order decides", axes[i], axes[k]);
+            }
+            case_list_free(&l[0]);
+            case_list_free(&l[1]);
+        }
+}
+
 static void zeros_and_stress_stand_in_the_name(void **state) { // B134
     (void)state;
     case_list l = {0};
@@ -446,6 +474,7 @@ static void a_calibration_leaves_a_noise_floor(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_with_lists_is_their_product),
+        cmocka_unit_test(the_order_of_axes_does_not_matter),
         cmocka_unit_test(zeros_and_stress_stand_in_the_name),
         cmocka_unit_test(what_is_no_case_is_refused_with_a_sentence),
         cmocka_unit_test(every_suite_reads_and_has_no_case_twice_under_one_name),

@@ -114,6 +114,8 @@ static void options_that_make_no_sense_are_usage_errors(void **state) {
     expect(ARGS("bench", "--suite", "slow"), 2, "there are quick, ci");
     expect(ARGS("bench", "--axis", "T=0"), 2, "axis T");
     expect(ARGS("bench", "--axis", "nonsense"), 2, "is no axis with values");
+    expect(ARGS("bench", "--axis", "op=gdn", "--axis", "form=step", "--axis", "form=chunk"), 2,
+           "\"form=step\" and \"form=chunk\" name one axis twice");
     expect(ARGS("bench", "--case", "gdn", "--axis", "D=64"), 2,
            "no case that is left has the axis of \"D=64\"");
     // A single call of minutes is not begun for a budget of a tenth of a second.
