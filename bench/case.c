@@ -165,7 +165,8 @@ bool case_list_add(case_list *l, const bench_case *c, err *e) {
 
 // Value heads follow the key heads until they are named.
 static void set_axis(bench_case *c, axis_id axis, int64_t v) {
-    if (axis == AXIS_H && c->at[AXIS_HV] == c->at[AXIS_H])
+    c->values_named |= axis == AXIS_HV;
+    if (axis == AXIS_H && c->at[AXIS_HV] == c->at[AXIS_H] && !c->values_named)
         c->at[AXIS_HV] = v;
     if (axis == AXIS_DEVICE) { // threads are the CPU's, one until they are named
         int64_t threads = c->at[AXIS_THREADS];

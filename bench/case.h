@@ -64,6 +64,7 @@ typedef struct bench_case {
     const char *impl;   // "deltop", or "PLUGIN:KERNEL"; lent
     const char *model;  // path, "" for operations without one; lent
     char model_id[24];  // what the model holds: the beginning of its SHA-256
+    bool values_named;  // Hv was named: it does not follow H any more
 } bench_case;
 
 enum { CASE_NAME = 256 };
