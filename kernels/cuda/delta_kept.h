@@ -4,6 +4,7 @@
 #define DELTOP_CUDA_DELTA_KEPT_H
 
 #include "kernels/cuda/delta_rows.h"
+#include "kernels/cuda/powers.h"
 
 #include <limits.h>
 
@@ -33,10 +34,6 @@ HOPPER_DEVICE bool have_counted(const int *count, int n) {
 
 HOPPER_DEVICE int exponent_within(int i) {
     return min(max(i, -MOST_EXPONENT), (int)MOST_EXPONENT);
-}
-// 2^i, -126 <= i <= 128 (infinity).
-HOPPER_DEVICE float power_of_two(int i) {
-    return __uint_as_float((uint32_t)(127 + i) << 23);
 }
 
 // H^T of a warpgroup times `by`, accumulator by accumulator: four floats of every thread side by side. warp: of the warpgroup.

@@ -41,11 +41,13 @@ template <int N> ERASE_DEVICE float lane_factor(const float (&g)[N], int i) {
 // Values of 16 rows times a power of two, as what E H_ is taken from: products with a diagonal matrix, which are exact and need
 // fewer instructions than turning bfloat16 numbers into floats.
 ERASE_DEVICE void spread_values(float (&R)[8], const uint32_t (&x)[4], uint32_t diagonal) {
+    const uint32_t b[3] = {diagonal, 0, diagonal}; // of eight rows, of the other eight
 #pragma unroll
     for (int i = 0; i < 8; i++)
         R[i] = 0;
-    mma_bf16_at(R, x, diagonal, 0);
-    mma_bf16_at(R + 4, x, 0, diagonal);
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        mma_bf16(*(float(*)[4])(R + 4 * i), x, b + i);
 }
 ERASE_DEVICE void pack8(uint32_t (&to)[4], const float (&x)[8]) {
 #pragma unroll
@@ -70,7 +72,7 @@ ERASE_DEVICE void carry_pair_factors(uint64_t *full, uint64_t *scaled, unsigned 
 #pragma unroll
     for (int i = 0; i < MINE; i++)
         waiting[i] = 1;
-    run_ring ring = {rings};
+    ring_place ring = {rings};
     for (int part = first; part < last; part += 2, ring.step()) {
         mark_wait(full + ring.at, ring.parity);
         unsigned char *stage = stages + ring.at * map::STAGE, *own = stage + map::PART_AT;
@@ -94,9 +96,6 @@ ERASE_DEVICE int size_shift(float most, int log) {
     if (bits == 0 || e == 128)
         shift = 0;
     return min(max(shift, -60 - log), 60 - log);
-}
-ERASE_DEVICE float power_of_two(int log) {
-    return __int_as_float((127 + log) << 23);
 }
 // The state: of a segment from `start` (or from zeros, or the identity) to `end_state`, if it is wanted.
 template <class F, bool OUTPUTS>
@@ -122,8 +121,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
                    factors = lane % 4 * 16,
                    values = once(lane_row<false>() ^ (uint32_t)(warp * COLUMNS * 2));
     const bool first_lane = arrives(lane);
-    run_ring ring = {rings};
-    ring_place<map::HAND> turn;
+    ring_place ring = {rings}, turn = {map::HAND};
     // H, R and O stand times 2^log, which is about to change by 2^shift. diagonal: of 2^log, as a right operand.
     float out = s.scale;
     int log = 0, shift = 0, until = PAIR_LOOK;
@@ -138,7 +136,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
     // What does not depend on a state comes while the pair before is under way: values (x, then R) and factors (a).
     float R[2][8], a[K / 4];
     uint32_t x[2][4];
-    auto take_values_of = [&](const run_ring &place, bool there) {
+    auto take_values_of = [&](const ring_place &place, bool there) {
         const uint32_t stage = base + map::STAGES + place.at * map::STAGE;
         if (!there)
             mark_wait_at(base + map::SCALED + 8 * place.at, place.parity);
@@ -150,7 +148,7 @@ ERASE_DEVICE void carry_pairs(const erase_call &s, unsigned char *bytes, int hea
         spread_values(R[0], x[0], diagonal);
         spread_values(R[1], x[1], diagonal);
     };
-    auto take_factors_of = [&](const run_ring &place) {
+    auto take_factors_of = [&](const ring_place &place) {
         take_factors(a, base + map::STAGES + place.at * map::STAGE + map::BEFORE + factors);
     };
     auto largest_value = [&]() {

@@ -34,8 +34,7 @@ ERASE_DEVICE void read_pairs(const erase_call &s, unsigned char *bytes, int head
     const int c = mine + lane % 2 * 8;
     bf16 *to = o.row((int64_t)first * PART + lane / 2) + (int64_t)head * s.V + c;
     float spoiled = 0;
-    run_ring ring = {rings};
-    ring_place<map::HAND> turn;
+    ring_place ring = {rings}, turn = {map::HAND};
     for (int part = first; part < last; part += 2, ring.step(), turn.step()) {
         const uint32_t stage = base + map::STAGES + ring.at * map::STAGE,
                        tiles = stage + map::PART_AT, operands = tiles + lane16,
@@ -201,7 +200,7 @@ __global__ void __launch_bounds__(OUTPUTS ? 512 : 256, OUTPUTS ? 1 : 2)
         return;
     }
     registers_down<OUTPUTS ? REST_REGISTERS : END_REST_REGISTERS>();
-    run_ring ring = {rings};
+    ring_place ring = {rings};
     if (warp == map::USERS) {
         carry_pair_factors<F, map>(full, scaled, stage_of(0), rings, first, last);
         return;

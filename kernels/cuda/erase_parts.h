@@ -71,17 +71,8 @@ template <class F, bool OUTPUTS> struct ring_map {
     static_assert(BARRIERS_END <= STAGES && HAND_BYTES % 16 == 0, "room for barriers");
 };
 
-// Where a warp stands in a ring of N: place, and parity of the times it has come by.
-template <int N> struct ring_place {
-    int at = 0;
-    uint32_t parity = 0;
-    ERASE_DEVICE void step() {
-        if (++at == N)
-            at = 0, parity ^= 1;
-    }
-};
-// The same of a ring whose length a launch says.
-struct run_ring {
+// Where a warp stands in a ring of n: place, and parity of the times it has come by.
+struct ring_place {
     int n, at = 0;
     uint32_t parity = 0;
     ERASE_DEVICE void step() {
@@ -104,7 +95,7 @@ ERASE_DEVICE void carry_factors(uint64_t *full, uint64_t *scaled, unsigned char 
 #pragma unroll
     for (int i = 0; i < MINE; i++)
         waiting[i] = 1;
-    ring_place<map::RING> ring;
+    ring_place ring = {map::RING};
     for (int part = first; part < last; part++, ring.step()) {
         mark_wait(full + ring.at, ring.parity);
         unsigned char *stage = stages + ring.at * map::STAGE;
@@ -307,7 +298,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
             *(uint4 *)(stage_of(i / (VALUE_TILE / 16)) + i % (VALUE_TILE / 16) * 16) =
                 make_uint4(0, 0, 0, 0);
     __syncthreads();
-    ring_place<map::RING> ring;
+    ring_place ring = {map::RING};
     if (warp == map::WARPS - 1) {
         const unsigned char *slot = slots + ((int64_t)first * s.H + h) * F::SLOT + map::FROM;
         for (int part = first; part < last; part++, ring.step()) {
@@ -327,7 +318,7 @@ __global__ void __launch_bounds__(32 * ring_map<F, OUTPUTS>::WARPS, OUTPUTS ? 1 
         return;
     }
     const uint32_t own_values = lane_row<false>() ^ (uint32_t)(group * COLUMNS * 2);
-    ring_place<HAND> turn;
+    ring_place turn = {HAND};
     auto of_hand = [&](int what) { return (uint64_t *)(bytes + what) + group * HAND + turn.at; };
     auto hand_of = [&]() {
         return bytes + map::HANDS + (group * HAND + turn.at) * map::HAND_BYTES;

@@ -30,13 +30,6 @@ __device__ __forceinline__ void mma_bf16(float (&d)[4], const uint32_t *a, const
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-__device__ __forceinline__ void mma_bf16_at(float *d, const uint32_t (&a)[4], uint32_t b0,
-                                            uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, "
-        "%6, %7}, {%8, %9}, {%0, %1, %2, %3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 // Shared memory by addresses, and a number that is not made anew where it is used.
 __device__ __forceinline__ float2 shared_float2(uint32_t address) {
     float2 x;

@@ -20,6 +20,7 @@
 #define DELTOP_CUDA_ERASE_ROWS_H
 
 #include "kernels/cuda/erase_tile.h"
+#include "kernels/cuda/powers.h"
 
 enum { PARTS = 4, PART = BLOCK, ROWS = PARTS * PART, TWO_TERMS = 1, STRONG = 2 };
 
@@ -163,7 +164,7 @@ ERASE_DEVICE channel_anchor anchor_of(float all, bool second) {
         return {0, 0, 1, -1};
     const float whole = rintf(0.5f * all), rest = all - whole;
     return {second ? whole : rest, second ? rest : whole, fast_exp2(rest),
-            __int_as_float((127 + (int)whole) << 23)};
+            power_of_two((int)whole)};
 }
 struct two_anchors {
     float2 start, end;

@@ -70,18 +70,10 @@ static erase_call call_of(const steps *x, int tokens, int64_t first, int64_t n) 
     s.beta = gates_of(x->beta, first * p->n_h);
     return s;
 }
-static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks) {
-    erase_segments seg = {1, chunks, space->ends, space->transitions};
-    if (plan->segments > 1) {
-        seg.per = (chunks + plan->segments - 1) / plan->segments;
-        seg.n = (chunks + seg.per - 1) / seg.per;
-    }
-    return seg;
-}
-// Of parts, `together` of which no segment's end may part. Outputs of the first segment go by the side of ends of others, two
-// of which share a multiprocessor and take an eighth longer: so much longer is the first.
-static erase_segments part_segments(const erase_plan *plan, const erase_space *space, int chunks,
-                                    int together) {
+// Of chunks, or of parts, `together` of which no segment's end may part. Outputs of the first segment of such parts go by the side
+// of ends of others, two of which share a multiprocessor and take an eighth longer: so much longer is the first.
+static erase_segments segments_of(const erase_plan *plan, const erase_space *space, int chunks,
+                                  int together = 1) {
     erase_segments seg = {1, chunks, space->ends, space->transitions};
     if (plan->segments > 1) {
         const int all = (chunks + together - 1) / together, n = plan->segments,
@@ -260,7 +252,7 @@ static cudaError_t run_parts(const erase_job *j, const erase_plan *plan, const e
     TRY(stretch_of<F>(j, plan, space, 0, &now));
     TRY(run_make<F>(j, now, false));
     for (int i = 0; i < n; i++, now = next) {
-        const erase_segments seg = part_segments(plan, space, now.s.chunks, F::TOGETHER);
+        const erase_segments seg = segments_of(plan, space, now.s.chunks, F::TOGETHER);
         // Outputs of the first segment beside ends of all but the first and the last, then outputs of the others.
         if (seg.n > 1) {
             TRY((run_march<F, true>(j, now, seg, 0, 1, !F::PAIR, plan->ahead, space)));

@@ -7,6 +7,7 @@
 #define DELTOP_CUDA_ERASE_SCAN_H
 
 #include "kernels/cuda/erase_march.h"
+#include "kernels/cuda/warp_ptx.h"
 
 enum {
     SCAN_COLUMNS = 16,
@@ -24,12 +25,6 @@ struct tf32_terms {
 ERASE_DEVICE tf32_terms tf32_of(float x) {
     const uint32_t high = __float_as_uint(x) & 0xffffe000u;
     return {high, __float_as_uint(x - __uint_as_float(high))};
-}
-ERASE_DEVICE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
 // Blocks: heads (x), 16 columns of values (y). Lane (g, t) = (lane / 4, lane % 4) of a warp has rows g and g + 8 of its 16, and of
@@ -82,6 +77,10 @@ static __global__ void __launch_bounds__(SCAN_THREADS) scan_ends(erase_call s, e
 #pragma unroll
                     for (int two = 0; two < 2; two++) {
                         uint32_t a[2][4], b[2][2];
+                        auto multiply = [](float(&d)[4], const uint32_t(&a)[4],
+                                           const uint32_t(&b)[2]) {
+                            mma_tf32(d, a[0], a[1], a[2], a[3], b[0], b[1]);
+                        };
                         auto take = [&](uint32_t(&to)[2][4], int i, float x) {
                             const tf32_terms y = tf32_of(x);
                             to[0][i] = y.high, to[1][i] = y.low;
@@ -99,9 +98,9 @@ static __global__ void __launch_bounds__(SCAN_THREADS) scan_ends(erase_call s, e
                                     tf32_of(x < s.K ? from[(x + i) * SCAN_LINE + 8 * n + g] : 0.0f);
                                 b[0][i] = y.high, b[1][i] = y.low;
                             }
-                            mma_tf32(sum[n], a[1], b[0]);
-                            mma_tf32(sum[n], a[0], b[1]);
-                            mma_tf32(sum[n], a[0], b[0]);
+                            multiply(sum[n], a[1], b[0]);
+                            multiply(sum[n], a[0], b[1]);
+                            multiply(sum[n], a[0], b[0]);
                         }
                     }
                 }
