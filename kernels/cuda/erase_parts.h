@@ -5,6 +5,7 @@
 #define DELTOP_CUDA_ERASE_PARTS_H
 
 #include "kernels/cuda/erase_fused.h"
+#include "kernels/cuda/erase_link.h"
 
 template <class F> constexpr int make_shared() {
     return PARTS * F::BYTES + 128;
